@@ -1,0 +1,27 @@
+"""Discover many different good strategies for one task: Reward-Switching Policy Optimization and its kin."""
+
+from typing import Any
+
+__all__ = ["Archive", "Config", "Env", "Objective", "Strategy", "discover", "evaluate", "load", "make", "resume"]
+
+_HOMES = {
+    "Archive": "rspo.archive",
+    "Config": "rspo.config",
+    "Env": "rspo.env",
+    "Objective": "rspo.objective",
+    "Strategy": "rspo.archive",
+    "discover": "rspo.api",
+    "evaluate": "rspo.api",
+    "load": "rspo.api",
+    "make": "rspo.env",
+    "resume": "rspo.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import rspo` is instant and touches no device."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rspo' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,129 @@
+"""The four things one does with the library: discover, resume, load, evaluate."""
+
+import contextlib
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from rspo.archive import Archive
+from rspo.config import Config, merge, validate
+from rspo.discover import Found, Position, Tools, keys, search
+from rspo.env import Env, make
+from rspo.errors import InputError
+from rspo.presets import preset
+from rspo.run import Run
+from rspo.view import View
+
+CHECKPOINT_SECONDS = 5.0
+
+
+def discover(
+    env: str | Env,
+    *,
+    out: str | Path | None = None,
+    objective: str = "rspo",
+    config: Config | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> Archive:
+    """Find different strategies for one task.
+
+    `env` is a name from `rspo list` or an environment object. Settings start from the environment's preset (or from
+    `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
+    With `out` everything is kept in that folder as it is found, and `resume` goes on after an interruption.
+    """
+    name = env if isinstance(env, str) else type(env).__name__
+    world = make(env) if isinstance(env, str) else env
+    config = merge(config or preset(name, objective), {"env": name, **settings}, "discover()")
+    validate(config, world.spec)
+    run = None if out is None else Run.create(Path(out), config, world.spec)
+    return _carry_out(world, config, run, View(config, quiet))
+
+
+def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False) -> Archive:
+    """Go on with an interrupted run, to the same result as if nothing had happened."""
+    opened = Run.open(Path(run))
+    return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet))
+
+
+def load(run: str | Path) -> Archive:
+    """The strategies of a run folder."""
+    return Run.open(Path(run)).load()
+
+
+def evaluate(
+    run: str | Path, *, env: Env | None = None, episodes: int | None = None, seed: int | None = None
+) -> Archive:
+    """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
+    opened = Run.open(Path(run))
+    archive = opened.load()
+    config = opened.config
+    if episodes is not None:
+        config = dataclasses.replace(config, judge=dataclasses.replace(config.judge, episodes=episodes))
+    if seed is not None:
+        config = dataclasses.replace(config, seed=seed)
+    world = _world(opened, env)
+    validate(config, world.spec)
+    compilation_cache()
+    tools = Tools(world, config)
+    for strategy in archive:
+        earlier = Archive(config, archive[: strategy.index])
+        key = keys(config, strategy.index, strategy.attempt).evaluate
+        evaluation = tools.evaluate(strategy.policy, tools.references(earlier), key)
+        archive.replace(dataclasses.replace(strategy, evaluation=evaluation))
+    return archive
+
+
+def world_of(run: str | Path) -> Env:
+    """The environment that a run was made in."""
+    return _world(Run.open(Path(run)), None)
+
+
+def _world(run: Run, env: Env | None) -> Env:
+    if env is not None:
+        return env
+    try:
+        return make(run.config.env)
+    except InputError as error:
+        raise InputError(
+            f"{run.path} was made with the environment object {run.config.env}, which has no registered name: use "
+            "rspo.resume(run, env=...) or rspo.evaluate(run, env=...) from Python."
+        ) from error
+
+
+def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive:
+    """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
+    compilation_cache()
+    with contextlib.ExitStack() as stack:
+        if run is not None:
+            stack.enter_context(run.locked())
+        archive = run.load() if run else Archive(config)
+        start = run.load_checkpoint(len(archive)) if run else None
+        stack.enter_context(view.showing(archive, start))
+        event: Position | Found | None = None
+        saved = time.monotonic()
+        try:
+            for event in search(env, config, archive, start):
+                if run and (isinstance(event, Found) or time.monotonic() - saved > CHECKPOINT_SECONDS):
+                    run.save(event, archive)
+                    saved = time.monotonic()
+                view.show(event)
+        except KeyboardInterrupt:
+            archive.interrupted = True
+            if run and event is not None:
+                run.save(event, archive)
+        if run is not None:
+            run.summarize(archive)
+    return archive
+
+
+def compilation_cache() -> None:
+    """Keep compiled programs between starts, unless the user already told JAX where to, or not to."""
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        jax.config.update("jax_compilation_cache_dir", str(Path(home) / "rspo" / "xla"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

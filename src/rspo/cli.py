@@ -1,0 +1,280 @@
+"""The command line: verbs only. Everything it does is one call of the library."""
+
+import dataclasses
+import json
+import signal
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import tyro
+from rich.console import Console
+
+from rspo.errors import InputError, RspoError, suggestion
+
+if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait for JAX
+    from rspo.archive import Archive, Strategy
+    from rspo.config import Config
+    from rspo.draw import Episode
+
+
+@dataclass
+class Evaluate:
+    """Play every strategy of a run anew and report its returns."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    episodes: int | None = None
+    """Another number of episodes than the run's own."""
+    seed: int | None = None
+    """Other episodes than the run's own."""
+
+
+@dataclass
+class Resume:
+    """Go on with an interrupted run, to the same result as if nothing had happened."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+
+
+@dataclass
+class Play:
+    """Watch a strategy in the terminal, or draw all strategies as one picture."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    strategy: tyro.conf.Positional[int | None] = None
+    """The strategy's number; without it, all of them in turn."""
+    episodes: int = 1
+    """Episodes to show of each."""
+    seed: int = 0
+    """Which episodes; the same for every strategy."""
+    sampled: bool = False
+    """Sample actions instead of taking the likeliest."""
+    speed: float = 8.0
+    """Steps a second."""
+    svg: Path | None = None
+    """Write the paths of the episodes to this SVG file instead."""
+
+
+def main() -> NoReturn:
+    """The entry point `rspo`."""
+    signal.signal(signal.SIGTERM, _interrupt)  # a polite kill keeps as much as Ctrl-C
+    try:
+        sys.exit(run(sys.argv[1:]))
+    except RspoError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"rspo: {error}", markup=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `rspo list | head`
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out one command; gives the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    verb, *rest = arguments
+    if verb in ("-V", "--version"):
+        import importlib.metadata
+
+        print(f"rspo {importlib.metadata.version('rspo')}")
+        return 0
+    if verb not in VERBS:
+        raise InputError(f"Unknown command '{verb}'. {suggestion(verb, VERBS)} `rspo --help` explains them.")
+    return VERBS[verb](rest)
+
+
+def list_(arguments: list[str]) -> int:
+    """What there is to choose from."""
+    tyro.cli(_Nothing, args=arguments, prog="rspo list", description=list_.__doc__)
+    from rspo.env import environments
+    from rspo.objective import objectives
+
+    for title, entries in (("environments", environments()), ("objectives", objectives())):
+        print(title)
+        for name, summary in entries.items():
+            print(f"  {name:20} {summary}")
+    return 0
+
+
+@dataclass
+class _Nothing:
+    """No options."""
+
+
+def discover(arguments: list[str]) -> int:
+    """Find different strategies for one task."""
+    from rspo import api
+
+    config, out = parse_discover(arguments)
+    out = out or free_folder(f"{config.env}-{config.objective}-seed{config.seed}")
+    return finish(api.discover(config.env, config=config, out=out), out)
+
+
+def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
+    """The configuration that flags, a configuration file and the preset give together, the former over the latter."""
+    from rspo.config import Config, merge
+    from rspo.presets import preset
+
+    @dataclass(frozen=True)
+    class Discover(Config):
+        """Find different strategies for one task, and keep each in a run folder as it is found."""
+
+        env: tyro.conf.Positional[str] = ""
+        """The environment's name (`rspo list`)."""
+        out: Path | None = None
+        """Run folder; by default a new one in runs/."""
+        config: Path | None = None
+        """TOML file of settings; flags override it."""
+
+    # What the other flags mean depends on the environment and the method, so these are looked at first.
+    file = _value_of("--config", arguments)
+    settings = _read_toml(Path(file)) if file else {}
+    env = arguments[0] if arguments and not arguments[0].startswith("-") else settings.get("env", "")
+    objective = _value_of("--objective", arguments) or settings.get("objective", "rspo")
+    asked_for_help = {"-h", "--help"} & set(arguments)
+    if not env and not asked_for_help:
+        raise InputError(
+            "rspo discover needs an environment, such as `rspo discover four-goals-easy`; see `rspo list`."
+        )
+    default = merge(preset(env or "four-goals-easy", objective), settings, file or "")
+    fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
+    parsed = tyro.cli(Discover, default=Discover(**fields), args=arguments, prog="rspo discover")
+    config = Config(**{name: getattr(parsed, name) for name in fields})
+    return config, parsed.out
+
+
+def _value_of(flag: str, arguments: list[str]) -> str | None:
+    """The value after `flag`, or after `flag=`, if it is there at all."""
+    for i, argument in enumerate(arguments):
+        if argument == flag and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith(flag + "="):
+            return argument.removeprefix(flag + "=")
+    return None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
+
+
+def free_folder(name: str) -> Path:
+    """A folder in runs/ that does not exist yet."""
+    taken = 0
+    while (path := Path("runs") / (name if taken == 0 else f"{name}-{taken + 1}")).exists():
+        taken += 1
+    return path
+
+
+def finish(archive: "Archive", out: Path) -> int:
+    """Show what was found and where it is."""
+    from rspo.view import strategy_table
+
+    Console().print(strategy_table(archive))
+    if archive.interrupted:
+        print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {out}")
+        return 130
+    print(f"Kept in {out}. Watch one with: rspo play {out} 0")
+    return 0
+
+
+def resume(arguments: list[str]) -> int:
+    """Go on with an interrupted run."""
+    from rspo import api
+
+    options = tyro.cli(Resume, args=arguments, prog="rspo resume")
+    return finish(api.resume(options.run), options.run)
+
+
+def evaluate(arguments: list[str]) -> int:
+    """Play every strategy of a run anew."""
+    options = tyro.cli(Evaluate, args=arguments, prog="rspo evaluate")
+    from rspo import api
+    from rspo.run import summary
+    from rspo.view import strategy_table
+
+    archive = api.evaluate(options.run, episodes=options.episodes, seed=options.seed)
+    if options.json:
+        print(json.dumps(summary(archive), indent=1))
+    else:
+        Console().print(strategy_table(archive))
+    return 0
+
+
+def play(arguments: list[str]) -> int:
+    """Watch a strategy."""
+    options = tyro.cli(Play, args=arguments, prog="rspo play")
+    from rspo import api, draw
+
+    archive = api.load(options.run)
+    env = api.world_of(options.run)
+    if options.strategy is not None and not 0 <= options.strategy < len(archive):
+        raise InputError(f"There is no strategy {options.strategy} in {options.run}: it has 0 to {len(archive) - 1}.")
+    chosen = list(archive) if options.strategy is None else [archive[options.strategy]]
+    episodes = [draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen]
+    if options.svg is not None:
+        draw.save_svg(options.svg, chosen, episodes)
+        print(f"Drew {len(chosen)} strategies into {options.svg}")
+        return 0
+    animated = sys.stdout.isatty()
+    for strategy, shown in zip(chosen, episodes, strict=True):
+        for episode in shown:
+            _show(strategy, episode, options.speed if animated else None)
+    return 0
+
+
+def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None:
+    """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
+    from rspo import draw
+
+    title = f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip()
+    frames = [draw.text(scene) for scene in episode.scenes]
+    for t, frame in enumerate(frames):
+        last = t == len(frames) - 1
+        if speed is None and not last:
+            continue
+        outcome = f", return {episode.reward:.2f}" if last else ""
+        print(f"{title}: step {t}{outcome}\n{frame}")
+        if speed is not None:
+            time.sleep(1 / speed if not last else 1.0)
+            if not last:
+                print(f"\x1b[{frame.count(chr(10)) + 2}A", end="")  # back up, to draw over it
+
+
+VERBS = {"list": list_, "discover": discover, "resume": resume, "evaluate": evaluate, "play": play}
+
+USAGE = """\
+rspo: discover many different good strategies for one task
+
+usage: rspo COMMAND ...
+
+  list                      environments and methods
+  discover ENV              find strategies; --help shows every setting
+  resume RUN                go on with an interrupted run
+  evaluate RUN [--json]     play every strategy anew
+  play RUN [STRATEGY]       watch a strategy in the terminal
+
+Try: rspo discover four-goals-easy"""
+
+
+if __name__ == "__main__":
+    main()

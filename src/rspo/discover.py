@@ -1,0 +1,155 @@
+"""The outer loop: train a policy, judge it, keep it, train the next one to differ. No files and no printing here."""
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import Array
+
+from rspo.archive import Archive, Strategy
+from rspo.config import Config
+from rspo.env import Env
+from rspo.errors import DivergedError
+from rspo.evaluate import make_evaluator, make_threshold
+from rspo.judge import judge
+from rspo.likelihood import References
+from rspo.policy import uniform_policy
+from rspo.rollout import collect
+from rspo.train import TrainState, init_state, make_trainer
+from rspo.types import Spec
+
+ROWS = 10  # updates in one call of the jitted program: the time between two signs of life
+
+
+class Position(NamedTuple):
+    """Where a run stands between two calls of the jitted program; a checkpoint restores it."""
+
+    iteration: int
+    attempt: int
+    state: TrainState
+    rows: tuple[dict[str, Any], ...]  # the metrics of the iteration's updates so far
+
+
+class Found(NamedTuple):
+    """An iteration's result, already in the archive."""
+
+    strategy: Strategy
+    rows: tuple[dict[str, Any], ...]
+
+
+def shapes(config: Config, spec: Spec) -> tuple[TrainState, Any]:
+    """The shapes of a training state and of what the objective remembers of a policy, without any device work."""
+    state = jax.eval_shape(lambda: init_state(spec, config, jax.random.key(0)))
+    remembered = jax.eval_shape(lambda: config.method.memory(spec, jax.random.key(0)))
+    return state, remembered
+
+
+class Keys(NamedTuple):
+    """Every random stream of one attempt, all derived from the run's seed."""
+
+    weights: Array
+    train: Array
+    evaluate: Array
+    threshold: Array
+    remember: Array
+
+
+def keys(config: Config, iteration: int, attempt: int) -> Keys:
+    root = jax.random.key(config.seed)
+    own = Keys(*jax.random.split(jax.random.fold_in(jax.random.fold_in(root, iteration), attempt), 5))
+    if config.ppo.init == "same" and attempt == 1:
+        return own._replace(weights=jax.random.fold_in(root, 2**31))
+    return own
+
+
+def search(env: Env, config: Config, archive: Archive, start: Position | None = None) -> Iterator[Position | Found]:
+    """Run the iterations that `archive` lacks, from `start` on if given; yields signs of life and results."""
+    tools = Tools(env, config)
+    for iteration in range(len(archive), config.iterations):
+        position = start or tools.begin(iteration, attempt=1)
+        start = None
+        while True:
+            position = yield from _train(tools, archive, position)
+            found = _finish(tools, archive, position)
+            if found.strategy.status == "novel" or position.attempt == config.judge.attempts:
+                break
+            position = tools.begin(iteration, position.attempt + 1)
+        archive.add(found.strategy)
+        yield found
+
+
+class Tools:
+    """The jitted programs of a run, built once: keeping one more policy never compiles anything anew."""
+
+    def __init__(self, env: Env, config: Config) -> None:
+        padding = config.ppo.padding == "count"
+        episodes = config.judge.episodes
+        self.config = config
+        self.trainer = make_trainer(env, config, ROWS)
+        self.template, self.memory = shapes(config, env.spec)
+        self.evaluate = make_evaluator(env, episodes, padding)
+        self.threshold = make_threshold(env, episodes, padding, self._rival(env), config.measure)
+        batch = config.episodes(env.spec)
+        play = lambda policy, key: collect(env, policy, batch, key, padding=padding)  # noqa: E731
+        self.remember = jax.jit(lambda state, policy, key: config.method.remember(state, policy, play, key))
+
+    def _rival(self, env: Env) -> Callable[[Array], Any]:
+        """Whose play sets the automatic thresholds."""
+        if self.config.measure.random == "uniform":
+            return lambda key: uniform_policy(env.spec.action_space.n)
+        return lambda key: self.trainer.init(key).policy
+
+    def begin(self, iteration: int, attempt: int) -> Position:
+        return Position(iteration, attempt, self.trainer.init(keys(self.config, iteration, attempt).weights), ())
+
+    def references(self, archive: Archive) -> References:
+        return archive.references(self.template.policy, self.memory)
+
+
+def _train(tools: Tools, archive: Archive, position: Position) -> Generator[Position, None, Position]:
+    """Train to the end of the iteration, a few updates at a time."""
+    config = tools.config
+    references = jax.device_put(tools.references(archive))
+    key = keys(config, position.iteration, position.attempt).train
+    kept = int(references.mask.sum())
+    while (done := int(position.state.update)) < config.ppo.updates:
+        count = min(ROWS, config.ppo.updates - done)
+        state, table = tools.trainer.advance(position.state, references, key, count)
+        rows = tuple(_row(jax.device_get(table), i, done, kept) for i in range(count))
+        for row in rows:
+            if not np.isfinite(row["loss"]):
+                raise DivergedError(
+                    f"Training diverged in iteration {position.iteration + 1} at update {row['update']}: the loss is "
+                    f"{row['loss']}. Try a lower ppo.learning_rate (now {config.ppo.learning_rate:g}), and check the "
+                    "environment's rewards and observations for numbers that are not finite."
+                )
+        position = position._replace(state=state, rows=position.rows + rows)
+        yield position
+    return position
+
+
+def _row(table: dict[str, np.ndarray], i: int, done: int, kept: int) -> dict[str, Any]:
+    """The metrics of one update as JSON values; per-reference ones only for the references there are."""
+    values = {name: column[i] for name, column in table.items()}
+    return {"update": done + i + 1} | {
+        name: float(value) if value.ndim == 0 else [float(v) for v in value[:kept]] for name, value in values.items()
+    }
+
+
+def _finish(tools: Tools, archive: Archive, position: Position) -> Found:
+    """Evaluate and judge the trained policy, and gather what later iterations need of it."""
+    own = keys(tools.config, position.iteration, position.attempt)
+    policy = position.state.policy
+    evaluation = tools.evaluate(policy, tools.references(archive), own.evaluate)
+    threshold, random_return = tools.threshold(policy, own.threshold)
+    strategy = Strategy(
+        index=position.iteration,
+        status=judge(evaluation, archive, float(random_return)),
+        evaluation=evaluation,
+        policy=jax.device_get(policy),
+        threshold=float(threshold),
+        memory=jax.device_get(tools.remember(position.state.objective, policy, own.remember)),
+        attempt=position.attempt,
+    )
+    return Found(strategy, position.rows)

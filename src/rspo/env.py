@@ -1,0 +1,83 @@
+"""The contract of a JAX environment, and the registry of those that have a name.
+
+An environment is a set of pure functions of one instance; the collector maps them over a batch inside a jitted program.
+Randomness comes in as `noise`, plain uniform numbers that the collector draws for the whole batch at once: drawing a
+key for every environment costs more than the games themselves, and a game that is a function of its noise can be
+replayed and checked against any other implementation, step by step.
+"""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+from jax import Array
+
+from rspo.errors import InputError, suggestion
+from rspo.types import Shape, Spec, Step, Trajectory
+
+
+class Descriptor(NamedTuple):
+    """The name of the strategy that a batch of episodes shows, and the numbers behind the name."""
+
+    label: str
+    stats: Mapping[str, float]
+    clear: bool = True
+    """False if the episodes show no one strategy: such a label never counts as a distinct one."""
+
+
+class Env(eqx.Module):
+    """What an environment author writes. `describe` and `scene` are optional."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> Spec: ...
+
+    @abc.abstractmethod
+    def reset(self, noise: Array) -> tuple[Any, Array]:
+        """noise [spec.reset_noise] -> state, obs [A, O]."""
+
+    @abc.abstractmethod
+    def step(self, state: Any, action: Array, noise: Array) -> tuple[Any, Step]:
+        """state, action [A], noise [spec.step_noise] -> state, Step."""
+
+    def describe(self, trajectory: Trajectory) -> Descriptor | None:
+        """Name what the (recorded, NumPy) episodes show; None where an environment has no names."""
+        return None
+
+    def scene(self, state: Any) -> Sequence[Shape]:
+        """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no drawing."""
+        return ()
+
+
+_REGISTRY: dict[str, tuple[Callable[[], Env], str]] = {}
+
+
+def register(name: str, factory: Callable[[], Env], summary: str) -> None:
+    _REGISTRY[name] = (factory, summary)
+
+
+def environments() -> dict[str, str]:
+    """The names that `make` knows, each with its one-line summary."""
+    _load()
+    return {name: summary for name, (_, summary) in _REGISTRY.items()}
+
+
+def make(name: str) -> Env:
+    """The environment of this name."""
+    _load()
+    if name not in _REGISTRY:
+        raise InputError(f"Unknown environment '{name}'. {suggestion(name, _REGISTRY)} `rspo list` shows them all.")
+    return _REGISTRY[name][0]()
+
+
+def _load() -> None:
+    import rspo.envs  # noqa: F401  (registers the built-in worlds on first use)
+
+
+def at(tree: Any, *index: int) -> Any:
+    """One element of every (NumPy) leaf of a recorded state: `at(states, t, n)`."""
+    import jax
+
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], tree)

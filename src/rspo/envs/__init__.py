@@ -1,0 +1,8 @@
+"""One world a file; importing this package registers them by name."""
+
+from rspo.env import register
+from rspo.envs.four_goals import FourGoals
+
+register("four-goals-easy", lambda: FourGoals("easy"), "reach one of four fixed landmarks")
+register("four-goals-medium", lambda: FourGoals("medium"), "reach one of four landmarks placed at random")
+register("four-goals-hard", lambda: FourGoals("hard"), "as medium, with smaller landmarks worth more")

@@ -1,0 +1,27 @@
+"""What can go wrong and be said in one sentence; the command line prints that sentence and no traceback."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class RspoError(Exception):
+    """A failure that the user can understand; exit code 1."""
+
+    exit_code = 1
+
+
+class InputError(RspoError):
+    """Something the user gave is not allowed; exit code 2."""
+
+    exit_code = 2
+
+
+class DivergedError(RspoError):
+    """Training produced a number that is not finite."""
+
+
+def suggestion(given: str, allowed: Iterable[str]) -> str:
+    """ "Did you mean 'x'?" where something is near, else the list of what is allowed."""
+    allowed = sorted(allowed)
+    near = difflib.get_close_matches(given, allowed, n=1, cutoff=0.5)
+    return f"Did you mean '{near[0]}'?" if near else f"Allowed: {', '.join(allowed)}."

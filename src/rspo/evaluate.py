@@ -1,0 +1,111 @@
+"""Playing a finished policy on fresh episodes: returns, sampled and greedy, and its distance from the kept policies."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from rspo.env import Descriptor, Env
+from rspo.likelihood import Measure, References, cross_entropy, episode_nll
+from rspo.policy import Policy
+from rspo.rollout import collect
+from rspo.types import Trajectory
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What fresh episodes say about one policy. A return is the undiscounted sum, averaged over agents."""
+
+    episodes: int
+    return_mean: float
+    return_std: float
+    greedy_return_mean: float
+    greedy_return_std: float
+    accepted: float
+    """Share of sampled episodes that every earlier policy accepts."""
+    accepted_by: tuple[float, ...]
+    """The same, for each earlier policy alone."""
+    distance: tuple[float, ...]
+    """D(this policy, each earlier one): the mean NLL of its sampled episodes."""
+    threshold: tuple[float, ...]
+    """delta_j of each earlier policy."""
+    descriptor: str | None = None
+    """The name of what the sampled episodes show, if the environment has names."""
+    clear: bool = False
+    """Whether that name is of one strategy."""
+    stats: Mapping[str, float] = field(default_factory=dict)
+    greedy_descriptor: str | None = None
+
+
+Evaluator = Callable[[Policy, References, Array], Evaluation]
+
+
+def make_evaluator(env: Env, episodes: int, padding: bool) -> Evaluator:
+    """`evaluate(policy, references, key)`, jitted once for all of a run's policies."""
+
+    def play(policy: Policy, key: Array, greedy: bool) -> Trajectory:
+        return collect(env, policy, episodes, key, padding=padding, greedy=greedy, record=True)
+
+    @jax.jit
+    def measure(policy: Policy, references: References, key: Array) -> tuple[Trajectory, Trajectory, Array, Array]:
+        sampled_key, greedy_key = jax.random.split(key)
+        sampled = play(policy, sampled_key, greedy=False)
+        nll = episode_nll(references.step_nll(sampled), references.measure)
+        return sampled, play(policy, greedy_key, greedy=True), nll, references.accepts(nll)
+
+    def evaluate(policy: Policy, references: References, key: Array) -> Evaluation:
+        sampled, greedy, nll, accepts = jax.device_get(measure(policy, references, key))
+        kept = np.asarray(references.mask)
+        return Evaluation(
+            episodes=episodes,
+            **_returns("return", sampled),
+            **_returns("greedy_return", greedy),
+            accepted=float(accepts.all(-1).mean()),
+            accepted_by=_floats(accepts.mean((0, 1))[kept]),
+            distance=_floats(nll.mean((0, 1))[kept]),
+            threshold=_floats(np.asarray(references.threshold)[kept]),
+            **_described(env, sampled, greedy),
+        )
+
+    return evaluate
+
+
+def make_threshold(
+    env: Env, episodes: int, padding: bool, rival: Callable[[Array], Any], measure: Measure
+) -> Callable[[Policy, Array], tuple[Array, Array]]:
+    """`threshold(policy, key)`: delta = alpha * D(rival, policy) from `rival(key)`'s play, and that play's return."""
+
+    @jax.jit
+    def threshold(policy: Policy, key: Array) -> tuple[Array, Array]:
+        rival_key, play_key = jax.random.split(key)
+        trajectory = collect(env, rival(rival_key), episodes, play_key, padding=padding)
+        delta = measure.alpha * cross_entropy(policy, trajectory, measure) if measure.delta is None else measure.delta
+        return jnp.asarray(delta, jnp.float32), trajectory.reward.sum(0).mean()
+
+    return threshold
+
+
+def _returns(name: str, trajectory: Trajectory) -> dict[str, Any]:
+    returns = trajectory.reward.sum(0).mean(-1, dtype=np.float64)
+    return {f"{name}_mean": float(returns.mean()), f"{name}_std": float(returns.std())}
+
+
+def _floats(values: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(v) for v in values)
+
+
+def _described(env: Env, sampled: Trajectory, greedy: Trajectory) -> dict[str, Any]:
+    descriptor: Descriptor | None = env.describe(sampled)
+    greedy_descriptor = env.describe(greedy)
+    if descriptor is None or greedy_descriptor is None:
+        return {}
+    return {
+        "descriptor": descriptor.label,
+        "clear": descriptor.clear,
+        "stats": dict(descriptor.stats),
+        "greedy_descriptor": greedy_descriptor.label,
+    }

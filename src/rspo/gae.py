@@ -1,0 +1,23 @@
+"""Generalised advantage estimation (Schulman et al., 2016) for one reward channel; callers map it over channels."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def gae(reward: Array, value: Array, last_value: Array, terminated: Array, gamma: float, lam: float) -> Array:
+    """Advantages [T, ...] of one channel.
+
+    `last_value` [...] is the value after the last step, so truncation at the horizon bootstraps; a terminated step
+    does not: nothing follows it. `terminated` [T, ...] must broadcast against the rewards.
+    """
+    carries_on = 1.0 - terminated
+    next_value = jnp.concatenate([value[1:], last_value[None]])
+    delta = reward + gamma * carries_on * next_value - value
+
+    def backwards(advantage: Array, row: tuple[Array, Array]) -> tuple[Array, Array]:
+        delta, carries_on = row
+        advantage = delta + gamma * lam * carries_on * advantage
+        return advantage, advantage
+
+    return jax.lax.scan(backwards, jnp.zeros_like(last_value), (delta, carries_on), reverse=True)[1]

@@ -1,0 +1,84 @@
+"""What makes a method a method: the contract between PPO and the objectives.
+
+An objective is a frozen dataclass of its own settings (they become command-line flags) with pure functions. It
+declares reward channels and scores a batch of trajectories; PPO learns one value head a channel and never asks which
+method it is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.errors import InputError, suggestion
+from rspo.likelihood import References
+from rspo.policy import Policy
+from rspo.types import Spec, Trajectory
+
+
+class Score(NamedTuple):
+    """What an objective makes of a batch."""
+
+    reward: Array  # [T, N, A, C] the reward streams
+    weight: Array  # [T, N, A, C] what each stream's normalised advantage counts for
+    metrics: dict[str, Array]  # scalars, or [R] for one number a reference
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The base: the task's own reward, one channel, nothing learned on the side."""
+
+    def channels(self, capacity: int) -> int:
+        """How many reward streams, given room for `capacity` references."""
+        return 1
+
+    def init(self, spec: Spec, key: Array) -> Any:
+        """The objective's own learners at the start of an iteration."""
+        return ()
+
+    def memory(self, spec: Spec, key: Array) -> Any:
+        """The structure of what `remember` gives."""
+        return ()
+
+    def score(self, state: Any, trajectory: Trajectory, references: References) -> Score:
+        reward = trajectory.reward[..., None]
+        return Score(reward, jnp.ones_like(reward), {})
+
+    def loss(self, state: Any, policy: Policy, trajectory: Trajectory) -> Array:
+        """An auxiliary actor loss."""
+        return jnp.zeros(())
+
+    def update(self, state: Any, trajectory: Trajectory, key: Array) -> Any:
+        """One step of the objective's own learners."""
+        return state
+
+    def remember(self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array) -> Any:
+        """What to keep of a finished policy beside itself; `play(policy, key)` collects a batch of episodes."""
+        return ()
+
+
+_REGISTRY: dict[str, tuple[Callable[[], Objective], str]] = {}
+
+
+def register(name: str, factory: Callable[[], Objective], summary: str) -> None:
+    _REGISTRY[name] = (factory, summary)
+
+
+def objectives() -> dict[str, str]:
+    """The names that `make_objective` knows, each with its one-line summary."""
+    _load()
+    return {name: summary for name, (_, summary) in _REGISTRY.items()}
+
+
+def make_objective(name: str) -> Objective:
+    """The objective of this name with its default settings."""
+    _load()
+    if name not in _REGISTRY:
+        raise InputError(f"Unknown objective '{name}'. {suggestion(name, _REGISTRY)} `rspo list` shows them all.")
+    return _REGISTRY[name][0]()
+
+
+def _load() -> None:
+    import rspo.objectives  # noqa: F401  (registers the built-in methods on first use)

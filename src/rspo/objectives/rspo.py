@@ -1,0 +1,126 @@
+"""Reward-Switching Policy Optimization (Zhou et al., ICLR 2022).
+
+    phi(tau)  = prod_j phi_j(tau)                                                     trajectory filtering
+    r_t^RSPO  = phi(tau) r_t + sum_j (1 - phi_j(tau)) r_int(s_t, a_t; pi_j)             reward switching
+    r_int     = lambda_B * -log pi_j(a | s)  +  lambda_R * |f(s, a; psi_j) - r|^2      behaviour- and reward-driven
+
+`switch="smooth"` puts the batch mean of phi_j in place of phi_j(tau) in the second term; `switch="off"` is the
+paper's soft objective, J + sum_j beta_j D(pi, pi_j), with beta_j = lambda_B.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.likelihood import References, episode_nll
+from rspo.objective import Objective, Score
+from rspo.policy import Policy, uniform_policy
+from rspo.reward_model import fit, init_reward_model
+from rspo.types import Spec, Trajectory
+
+
+@dataclass(frozen=True)
+class RSPO(Objective):
+    """Settings of RSPO. Defaults are the paper's equations."""
+
+    lambda_b: float = 1.0
+    """Weight of the behaviour-driven intrinsic reward, -log pi_j(a | s)."""
+    lambda_r: float = 0.0
+    """Weight of the reward-driven intrinsic reward, the squared error of the reward predictor."""
+    switch: Literal["hard", "smooth", "off"] = "hard"
+    """Intrinsic rewards per rejected trajectory; weighted by the batch's rejection rate; or always, with no filter."""
+    rejected: Literal["zero", "mask"] = "zero"
+    """A rejected trajectory earns task reward 0 (the paper), or is left out of the task's loss (the authors' code)."""
+    streams: Literal["single", "grouped", "per-reference"] = "single"
+    """One summed reward (the paper's equation); one value head for the task and one for each kind of intrinsic
+    reward; or one for each kind and each kept policy (the authors' code). Each stream's advantage is normalised."""
+    predictor_hidden: int = 64
+    """Width of the reward predictor's two hidden layers."""
+    predictor_steps: int = 500
+    """Gradient steps of the reward predictor after an iteration."""
+    predictor_learning_rate: float = 1e-3
+    predictor_data: Literal["own", "mixed"] = "own"
+    """What the predictor is fitted on: the finished policy's episodes, or half of them from random play."""
+
+    def channels(self, capacity: int) -> int:
+        kinds = (self.lambda_b > 0) + (self.lambda_r > 0)
+        return {"single": 1, "grouped": 1 + kinds, "per-reference": 1 + kinds * capacity}[self.streams]
+
+    def init(self, spec: Spec, key: Array) -> Any:
+        return self.memory(spec, key)  # the predictor that will be fitted on the iteration's policy
+
+    def memory(self, spec: Spec, key: Array) -> Any:
+        return init_reward_model(spec, self.predictor_hidden, key) if self.lambda_r > 0 else ()
+
+    def score(self, state: Any, trajectory: Trajectory, references: References) -> Score:
+        nll = references.step_nll(trajectory)  # [T, N, A, R]
+        phi_j = references.accepts(episode_nll(nll, references.measure))  # [N, A, R]
+        phi = phi_j.all(-1)  # [N, A]
+        gate = self._gate(phi_j, references.mask)  # [N, A, R]
+        intrinsic = []  # (lambda, r_int [T, N, A, R])
+        if self.lambda_b > 0:
+            intrinsic.append((self.lambda_b, nll))
+        if self.lambda_r > 0:
+            error = jax.vmap(lambda model: model.error(trajectory), out_axes=-1)(references.memory)
+            intrinsic.append((self.lambda_r, jnp.where(references.mask, error, 0.0)))
+        reward, weight = self._task(trajectory.reward, phi)
+        reward, weight = self._combine(reward, weight, gate, intrinsic)
+        metrics = {
+            "accepted": phi.mean(),
+            "accepted_by": phi_j.mean((0, 1)),
+            "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, r in intrinsic), jnp.zeros(())),
+        }
+        return Score(reward, weight, metrics)
+
+    def _gate(self, phi_j: Array, mask: Array) -> Array:
+        """What the intrinsic reward of reference j counts for: 1 - phi_j, smoothed or not."""
+        match self.switch:
+            case "hard":
+                gate = 1.0 - phi_j
+            case "smooth":
+                gate = jnp.broadcast_to(1.0 - phi_j.mean((0, 1)), phi_j.shape)
+            case "off":
+                gate = jnp.ones(phi_j.shape)
+        return jnp.where(mask, gate, 0.0)
+
+    def _task(self, reward: Array, phi: Array) -> tuple[Array, Array]:
+        """The task's stream and its weight, [T, N, A] each."""
+        if self.switch == "off":
+            return reward, jnp.ones_like(reward)
+        if self.rejected == "zero":
+            return reward * phi, jnp.ones_like(reward)
+        weight = phi / jnp.maximum(phi.mean(), 1.0 / phi.size)
+        return reward, jnp.broadcast_to(weight, reward.shape)
+
+    def _combine(
+        self, task: Array, task_weight: Array, gate: Array, intrinsic: list[tuple[float, Array]]
+    ) -> tuple[Array, Array]:
+        """Lay the streams side by side: [T, N, A, C] rewards and weights."""
+        if self.streams == "single":
+            bonus = sum(((lam * gate * r).sum(-1) for lam, r in intrinsic), jnp.zeros_like(task))
+            return (task + bonus)[..., None], task_weight[..., None]
+        rewards, weights = [task[..., None]], [task_weight[..., None]]
+        for lam, r in intrinsic:
+            weight = jnp.broadcast_to(gate, r.shape)
+            if self.streams == "grouped":
+                # The mean over the references that reject, so that the stream's weight, not its scale, fades to 0.
+                total = weight.sum(-1, keepdims=True)
+                r = (weight * r).sum(-1, keepdims=True) / jnp.maximum(total, 1e-8)
+                weight = total
+            rewards.append(r)
+            weights.append(lam * weight)
+        return jnp.concatenate(rewards, -1), jnp.concatenate(weights, -1)
+
+    def remember(self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array) -> Any:
+        """Fit the reward predictor on the finished policy's trajectories."""
+        if self.lambda_r == 0:
+            return ()
+        own_key, random_key = jax.random.split(key)
+        episodes = [play(policy, own_key)]
+        if self.predictor_data == "mixed":
+            episodes.append(play(uniform_policy(state.actions), random_key))
+        return fit(state, episodes, self.predictor_steps, self.predictor_learning_rate)

@@ -1,0 +1,99 @@
+"""The policy: an actor, a critic with one value head a reward channel, and the observation normaliser they share."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.distributions import Categorical
+from rspo.types import Spec
+
+
+class MLP(eqx.Module):
+    """Tanh layers and a linear one; any batch shape, NumPy or JAX weights."""
+
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+
+    def __call__(self, x: Any) -> Any:
+        tanh = x.__array_namespace__().tanh
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = tanh(x @ weight + bias)
+        return x @ self.weights[-1] + self.biases[-1]
+
+
+def init_mlp(sizes: tuple[int, ...], last_gain: float, key: Array) -> MLP:
+    """Orthogonal weights, gain sqrt(2) for tanh layers and `last_gain` for the output; zero biases."""
+    gains = (2**0.5,) * (len(sizes) - 2) + (last_gain,)
+    keys = jax.random.split(key, len(gains))
+    weights = tuple(
+        jax.nn.initializers.orthogonal(gain)(k, shape, jnp.float32)
+        for k, gain, shape in zip(keys, gains, itertools.pairwise(sizes), strict=True)
+    )
+    return MLP(weights, tuple(jnp.zeros(n) for n in sizes[1:]))
+
+
+class Normalizer(eqx.Module):
+    """Running mean and variance of everything seen in training; frozen outside it."""
+
+    mean: Array
+    variance: Array
+    count: Array
+
+    def __call__(self, x: Any) -> Any:
+        xp = x.__array_namespace__()
+        return xp.clip((x - self.mean) / xp.sqrt(self.variance + 1e-8), -10.0, 10.0)
+
+    def update(self, x: Array, weight: Array) -> "Normalizer":
+        """Merge a batch: x [..., O], weight [...] 0 or 1 (parallel variance, Chan et al.)."""
+        axes = tuple(range(x.ndim - 1))
+        weight = weight[..., None]
+        n = weight.sum()
+        mean = (x * weight).sum(axes) / jnp.maximum(n, 1.0)
+        variance = (jnp.square(x - mean) * weight).sum(axes) / jnp.maximum(n, 1.0)
+        total = self.count + n
+        delta = mean - self.mean
+        merged = self.variance * self.count + variance * n + jnp.square(delta) * self.count * n / total
+        return Normalizer(self.mean + delta * n / total, merged / total, total)
+
+
+def init_normalizer(size: int) -> Normalizer:
+    # A tiny count, not zero: the first batch then replaces the identity, and nothing is ever divided by zero.
+    return Normalizer(jnp.zeros(size), jnp.ones(size), jnp.asarray(1e-4))
+
+
+class Policy(eqx.Module):
+    """pi(a | s) and V_c(s). Homogeneous agents share it; the agent axis is one more batch axis."""
+
+    actor: MLP
+    critic: MLP
+    normalizer: Normalizer | None
+
+    def __call__(self, obs: Any) -> Categorical:
+        return Categorical(self.actor(self._normalized(obs)))
+
+    def values(self, obs: Any) -> Any:
+        """One value a channel: [..., O] -> [..., C]."""
+        return self.critic(self._normalized(obs))
+
+    def _normalized(self, obs: Any) -> Any:
+        return obs if self.normalizer is None else self.normalizer(obs)
+
+
+def init_policy(spec: Spec, channels: int, hidden: int, layers: int, normalize: bool, key: Array) -> Policy:
+    actor_key, critic_key = jax.random.split(key)
+    body = (spec.obs_size, *(hidden,) * layers)
+    return Policy(
+        actor=init_mlp((*body, spec.action_space.n), 0.01, actor_key),  # nearly uniform at first
+        critic=init_mlp((*body, channels), 1.0, critic_key),
+        normalizer=init_normalizer(spec.obs_size) if normalize else None,
+    )
+
+
+def uniform_policy(actions: int) -> Callable[[Array], Categorical]:
+    """The fully random policy of the paper's automatic threshold."""
+    return lambda obs: Categorical(jnp.zeros((*obs.shape[:-1], actions)))

@@ -1,0 +1,148 @@
+"""Proximal policy optimization (Schulman et al., 2017) over several reward channels: one pure update."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from rspo.gae import gae
+from rspo.objective import Score
+from rspo.policy import Policy
+from rspo.types import Trajectory
+
+
+@dataclass(frozen=True)
+class PPO:
+    """Settings of the learner that every method shares. Defaults are the paper's for 4-Goals."""
+
+    batch: int = 8192
+    """Environment steps in one update: batch / horizon whole episodes side by side."""
+    updates: int = 200
+    """Updates in one iteration."""
+    epochs: int = 4
+    """Passes over a batch."""
+    minibatches: int = 1
+    """Parts a batch is shuffled into, in each pass."""
+    learning_rate: float = 3e-4
+    decay: Literal["linear", "none"] = "linear"
+    """Learning rate over an iteration: falls to 0, or stays."""
+    gamma: float = 0.99
+    """Discount of the return."""
+    gae_lambda: float = 0.95
+    clip: float = 0.2
+    """PPO's clipping range of the probability ratio."""
+    value_coefficient: float = 0.5
+    entropy_coefficient: float = 0.05
+    entropy_decay: Literal["linear", "none"] = "none"
+    """Entropy coefficient over an iteration: falls to 0, so that sampled play ends as sharp as greedy, or stays."""
+    gradient_clip: float = 0.5
+    """Upper bound of the gradient's norm."""
+    hidden: int = 64
+    """Units of a hidden layer; actor and critic are separate networks."""
+    layers: int = 2
+    """Hidden layers. The paper says one; its authors' code has two, and 4-Goals medium needs two."""
+    normalize_obs: bool = False
+    """Scale observations by their running mean and deviation."""
+    padding: Literal["count", "drop"] = "count"
+    """Steps after an early end of the episode: counted in likelihoods and losses, or left out of both."""
+    init: Literal["fresh", "same"] = "fresh"
+    """Weights at the start of an iteration: drawn anew, or the same for every iteration of a run."""
+
+
+class Batch(NamedTuple):
+    """What the loss needs of a trajectory, flat over time, environments and agents: B samples."""
+
+    obs: Array  # [B, O]
+    action: Array  # [B]
+    log_prob: Array  # [B]
+    advantage: Array  # [B]
+    target: Array  # [B, C]
+    counted: Array  # [B] 0 or 1
+    learned: Array  # [B, C] 0 or 1: which targets the value heads learn
+
+
+def make_optimizer(config: PPO) -> optax.GradientTransformation:
+    steps = config.updates * config.epochs * config.minibatches
+    rate = optax.linear_schedule(config.learning_rate, 0.0, steps) if config.decay == "linear" else config.learning_rate
+    return optax.chain(optax.clip_by_global_norm(config.gradient_clip), optax.adam(rate, eps=1e-5))
+
+
+def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score) -> tuple[Array, Array]:
+    """The weighted sum of the channels' normalised advantages [T, N, A], and the value targets [T, N, A, C]."""
+    value = policy.values(trajectory.obs)
+    last_value = policy.values(trajectory.last_obs)
+    terminated = trajectory.terminated[..., None].astype(value.dtype)
+    one_channel = lambda r, v, last: gae(r, v, last, terminated, config.gamma, config.gae_lambda)  # noqa: E731
+    advantage = jax.vmap(one_channel, in_axes=-1, out_axes=-1)(score.reward, value, last_value)
+    normalized = normalize(advantage, trajectory.counted[..., None, None])
+    return (score.weight * normalized).sum(-1), advantage + value
+
+
+def normalize(advantage: Array, counted: Array) -> Array:
+    """Zero mean and unit deviation over the counted steps, each channel on its own."""
+    counted = jnp.broadcast_to(counted, advantage.shape).astype(advantage.dtype)
+    axes = tuple(range(advantage.ndim - 1))
+    count = jnp.maximum(counted.sum(axes), 1.0)
+    mean = (advantage * counted).sum(axes) / count
+    deviation = jnp.sqrt((jnp.square(advantage - mean) * counted).sum(axes) / count)
+    return (advantage - mean) / (deviation + 1e-8)
+
+
+def entropy_coefficient(config: PPO, update: Array) -> Array:
+    """At the given update of an iteration."""
+    left = 1.0 - update / config.updates if config.entropy_decay == "linear" else 1.0
+    return jnp.asarray(config.entropy_coefficient * left)
+
+
+def loss(
+    config: PPO, policy: Policy, batch: Batch, bonus: Array, auxiliary: Callable[[Policy], Array]
+) -> tuple[Array, dict[str, Array]]:
+    """PPO's clipped surrogate, the value heads' squared error, `bonus` times the entropy, the objective's own term."""
+    distribution = policy(batch.obs)
+    count = jnp.maximum(batch.counted.sum(), 1.0)
+    average = lambda x: (x * batch.counted).sum() / count  # noqa: E731
+    log_ratio = distribution.log_prob(batch.action) - batch.log_prob
+    ratio = jnp.exp(log_ratio)
+    clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
+    surrogate = average(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
+    value_error = average((jnp.square(policy.values(batch.obs) - batch.target) * batch.learned).sum(-1))
+    entropy = average(distribution.entropy())
+    total = -surrogate + config.value_coefficient * value_error - bonus * entropy
+    metrics = {"value_loss": value_error, "entropy": entropy, "approx_kl": average(ratio - 1 - log_ratio)}
+    return total + auxiliary(policy), metrics | {"loss": total}
+
+
+def update(
+    config: PPO,
+    optimizer: optax.GradientTransformation,
+    policy: Policy,
+    opt_state: Any,
+    batch: Batch,
+    bonus: Array,
+    auxiliary: Callable[[Policy], Array],
+    key: Array,
+) -> tuple[Policy, Any, dict[str, Array]]:
+    """`epochs` passes over the batch; gives the metrics of the last step. The normaliser is not learned here."""
+    size = batch.action.shape[0]
+
+    def one_step(carry: tuple[Any, Any], part: Batch) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        nets, opt_state = carry
+        objective = lambda nets: loss(config, Policy(nets[0], nets[1], policy.normalizer), part, bonus, auxiliary)  # noqa: E731
+        gradient, metrics = jax.grad(objective, has_aux=True)(nets)
+        updates, opt_state = optimizer.update(gradient, opt_state)
+        return (optax.apply_updates(nets, updates), opt_state), metrics
+
+    def one_epoch(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        if config.minibatches == 1:
+            return one_step(carry, batch)
+        order = jax.random.permutation(key, size).reshape(config.minibatches, -1)
+        carry, metrics = jax.lax.scan(lambda c, rows: one_step(c, jax.tree.map(lambda x: x[rows], batch)), carry, order)
+        return carry, jax.tree.map(lambda x: x[-1], metrics)
+
+    carry = ((policy.actor, policy.critic), opt_state)
+    (nets, opt_state), metrics = jax.lax.scan(one_epoch, carry, jax.random.split(key, config.epochs))
+    return Policy(nets[0], nets[1], policy.normalizer), opt_state, jax.tree.map(lambda x: x[-1], metrics)

@@ -1,0 +1,50 @@
+"""The reward predictor f(s, a; psi_j) behind the reward-driven intrinsic reward |f(s, a; psi_j) - r|^2."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from rspo.policy import MLP, init_mlp
+from rspo.types import Spec, Trajectory
+
+
+class RewardModel(eqx.Module):
+    """Predicts the task's reward of a state and an action: one tanh network a kept policy."""
+
+    net: MLP
+    actions: int = eqx.field(static=True)
+
+    def __call__(self, obs: Array, action: Array) -> Array:
+        one_hot = jax.nn.one_hot(action, self.actions, dtype=obs.dtype)
+        return self.net(jnp.concatenate([obs, one_hot], axis=-1))[..., 0]
+
+    def error(self, trajectory: Trajectory) -> Array:
+        """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: [T, N, A]."""
+        error = jnp.square(self(trajectory.obs, trajectory.action) - trajectory.reward)
+        return jnp.where(trajectory.counted[..., None], error, 0.0)
+
+
+def init_reward_model(spec: Spec, hidden: int, key: Array) -> RewardModel:
+    actions = spec.action_space.n
+    return RewardModel(init_mlp((spec.obs_size + actions, hidden, hidden, 1), 1.0, key), actions)
+
+
+def fit(model: RewardModel, episodes: Sequence[Trajectory], steps: int, learning_rate: float) -> RewardModel:
+    """Minimise the mean squared error over all the episodes by `steps` full-batch steps of Adam."""
+    optimizer = optax.adam(learning_rate)
+    count = sum(trajectory.counted.sum() * trajectory.action.shape[-1] for trajectory in episodes)
+
+    def mean_error(model: RewardModel) -> Array:
+        return jnp.sum(jnp.stack([model.error(trajectory).sum() for trajectory in episodes])) / count
+
+    def step(carry: tuple[RewardModel, Any], _: None) -> tuple[tuple[RewardModel, Any], None]:
+        model, opt_state = carry
+        updates, opt_state = optimizer.update(jax.grad(mean_error)(model), opt_state)
+        return (optax.apply_updates(model, updates), opt_state), None
+
+    return jax.lax.scan(step, (model, optimizer.init(model)), length=steps)[0][0]

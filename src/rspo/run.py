@@ -1,0 +1,239 @@
+"""The run folder, the only disk format:
+
+run.json                      settings, environment, versions, command; never changes
+strategies/000/               one folder a finished iteration, there as a whole or not at all
+    policy.safetensors        policy and what the objective remembers of it
+    metrics.jsonl             one line an update
+    strategy.json             status, evaluation, threshold, checksums of the two files above
+checkpoint.safetensors        where the iteration under way stands
+summary.json                  what `rspo evaluate --json` prints
+lock                          held while a process works on the folder
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from rspo import config as configuration
+from rspo import store
+from rspo.archive import Archive, Strategy
+from rspo.config import Config
+from rspo.discover import Found, Position, shapes
+from rspo.errors import InputError
+from rspo.evaluate import Evaluation
+from rspo.store import StoreError
+from rspo.train import TrainState
+from rspo.types import Discrete, Spec
+
+SCHEMA = 1
+
+
+class Run:
+    """One folder, open for reading; `locked` for writing."""
+
+    def __init__(self, path: Path, record: dict[str, Any]) -> None:
+        self.path = path
+        self.config: Config = configuration.from_dict(record["config"], str(path / "run.json"))
+        spec = record["spec"]
+        self.spec = Spec(**{**spec, "action_space": Discrete(*spec["action_space"])})
+
+    @staticmethod
+    def create(path: Path, config: Config, spec: Spec) -> "Run":
+        """A new run in a folder that is absent or empty."""
+        try:
+            if path.is_dir() and any(path.iterdir()):
+                raise InputError(
+                    f"The folder {path} is not empty. Choose another with --out, or go on with `rspo resume {path}`."
+                )
+            (path / "strategies").mkdir(parents=True)
+        except OSError as error:
+            raise StoreError(store.explain(error, path)) from error
+        record = {
+            "schema": SCHEMA,
+            "config": configuration.to_dict(config),
+            "spec": {**spec._asdict(), "action_space": list(spec.action_space)},
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "command": " ".join(["rspo", *sys.argv[1:]]) if Path(sys.argv[0]).stem == "rspo" else "python",
+            "versions": versions(),
+        }
+        store.write(path / "run.json", store.pack_json(record))
+        return Run.open(path)
+
+    @staticmethod
+    def open(path: Path) -> "Run":
+        """A run that exists, or one sentence on why this is none."""
+        manifest = path / "run.json"
+        if not manifest.is_file():
+            what = "is not a run of rspo: it has no run.json" if path.is_dir() else "does not exist"
+            raise InputError(f"{path} {what}. Start one with `rspo discover ENV --out {path}`.")
+        record = _readable(store.read_json, manifest)
+        if record.get("schema") != SCHEMA:
+            raise InputError(
+                f"{path} was written with schema {record.get('schema')}, but this version of rspo reads {SCHEMA}: "
+                "install the version of rspo named in its run.json."
+            )
+        return Run(path, record)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for writing; the operating system lets go when the process ends, however it ends."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StoreError(store.explain(error, self.path / "lock")) from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            raise InputError(
+                f"Another process is working on {self.path}. Wait for it to end, or choose another folder with --out."
+            ) from error
+        try:
+            self._sweep()
+            yield
+        finally:
+            os.close(handle)
+
+    def _sweep(self) -> None:
+        """Remove what a killed process left half-written."""
+        for leftover in [*self.path.glob(".*.tmp"), *(self.path / "strategies").glob(".*.tmp")]:
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+    def load(self) -> Archive:
+        """The strategies found so far."""
+        folders = sorted(p for p in (self.path / "strategies").glob("*") if not p.name.startswith("."))
+        names = [folder.name for folder in folders]
+        if names != [_folder_name(i) for i in range(len(folders))]:
+            raise InputError(f"{self.path} is damaged: its strategies are {', '.join(names)}, so some are missing.")
+        return Archive(self.config, [_readable(self._strategy, folder) for folder in folders])
+
+    def _strategy(self, folder: Path) -> Strategy:
+        record = store.read_json(folder / "strategy.json")
+        for name, checksum in record.pop("files").items():
+            file = folder / name
+            if not file.is_file() or store.sha256(file.read_bytes()) != checksum:
+                raise StoreError(f"{file} is missing or was changed after it was written.")
+        arrays, _ = store.read_arrays(folder / "policy.safetensors")
+        policy, memory = store.fill(self._kept(), arrays, folder / "policy.safetensors")
+        evaluation = record.pop("evaluation")
+        evaluation = {name: tuple(v) if isinstance(v, list) else v for name, v in evaluation.items()}
+        return Strategy(**record, evaluation=Evaluation(**evaluation), policy=policy, memory=memory)
+
+    def _kept(self) -> Any:
+        """The shapes of what a strategy file holds."""
+        state, memory = shapes(self.config, self.spec)
+        return state.policy, memory
+
+    def save(self, event: Position | Found, archive: Archive) -> None:
+        """Keep where a run stands: a checkpoint of the iteration under way, or a finished iteration."""
+        if isinstance(event, Position):
+            self._save_checkpoint(event)
+        else:
+            self._save_strategy(event)
+            # Only now: a kill between the two leaves a checkpoint of an iteration that is done, which resuming ignores.
+            (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+            self.summarize(archive)
+
+    def _save_strategy(self, found: Found) -> None:
+        """The whole folder appears at once."""
+        strategy = found.strategy
+        folder = self.path / "strategies" / _folder_name(strategy.index)
+        temporary = folder.with_name(f".{folder.name}.tmp")
+        files = {
+            "policy.safetensors": store.pack_arrays(store.named_leaves((strategy.policy, strategy.memory))),
+            "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in found.rows).encode(),
+        }
+        record = {
+            **{name: getattr(strategy, name) for name in ("index", "status", "threshold", "attempt")},
+            "evaluation": dataclasses.asdict(strategy.evaluation),
+            "files": {name: store.sha256(data) for name, data in files.items()},
+        }
+        if folder.exists():
+            return  # an interruption after the rename: it is safe already
+        try:
+            temporary.mkdir(exist_ok=True)
+            for name, data in {**files, "strategy.json": store.pack_json(record)}.items():
+                store.write(temporary / name, data)
+            os.rename(temporary, folder)
+            store.sync_folder(folder.parent)
+        except OSError as error:
+            raise StoreError(store.explain(error, folder)) from error
+
+    def summarize(self, archive: Archive) -> None:
+        store.write(self.path / "summary.json", json.dumps(summary(archive), indent=1).encode() + b"\n")
+
+    def _save_checkpoint(self, position: Position) -> None:
+        arrays = store.named_leaves(jax.device_get(position.state))
+        record = {
+            "iteration": position.iteration,
+            "attempt": position.attempt,
+            "rows": list(position.rows),
+            "arrays": store.arrays_digest(arrays),
+        }
+        metadata = {"rspo": store.pack_json(record).decode()}
+        store.write(self.path / "checkpoint.safetensors", store.pack_arrays(arrays, metadata))
+
+    def load_checkpoint(self, iteration: int) -> Position | None:
+        """Where iteration `iteration` stands; None if it has no checkpoint."""
+        path = self.path / "checkpoint.safetensors"
+        if not path.exists():
+            return None
+        return _readable(self._position, path, iteration)
+
+    def _position(self, path: Path, iteration: int) -> Position | None:
+        arrays, metadata = store.read_arrays(path)
+        record = store.unpack_json(metadata.get("rspo", ""), path)
+        if record["arrays"] != store.arrays_digest(arrays):
+            raise StoreError(f"{path} was changed after it was written: its checksum does not match.")
+        if record["iteration"] != iteration:
+            return None  # the process was killed after it kept the strategy, before it removed this file
+        state: TrainState = store.fill(shapes(self.config, self.spec)[0], arrays, path)
+        return Position(iteration, record["attempt"], state, tuple(record["rows"]))
+
+
+def summary(archive: Archive) -> dict[str, Any]:
+    """The result of a run as plain JSON values."""
+    names = ("return_mean", "return_std", "greedy_return_mean", "greedy_return_std", "episodes", "accepted")
+    more = ("descriptor", "greedy_descriptor", "stats", "accepted_by", "distance", "threshold")
+    return {
+        "env": archive.config.env,
+        "objective": archive.config.objective,
+        "seed": archive.config.seed,
+        "strategies": [
+            {"index": s.index, "status": s.status, "attempt": s.attempt}
+            | {name: getattr(s.evaluation, name) for name in names + more}
+            for s in archive
+        ],
+        "distinct": archive.distinct,
+    }
+
+
+def versions() -> dict[str, str]:
+    packages = ("rspo", "jax", "jaxlib", "equinox", "optax", "numpy", "safetensors")
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
+
+
+def _folder_name(index: int) -> str:
+    return f"{index:03d}"
+
+
+def _readable(read: Any, path: Path, *arguments: Any) -> Any:
+    """A folder that cannot be read is bad input: say what is wrong with it and what to do."""
+    try:
+        return read(path, *arguments)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged: it lacks what a run of rspo holds ({error}).") from error
+    except StoreError as error:
+        raise InputError(f"{error} Restore it from a copy, or start a new run.") from error

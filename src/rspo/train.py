@@ -1,0 +1,100 @@
+"""One iteration's training: collect, score, update, over and over inside one jitted program."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rspo import ppo
+from rspo.config import Config
+from rspo.env import Env
+from rspo.likelihood import References
+from rspo.policy import Policy, init_policy
+from rspo.rollout import collect
+from rspo.types import Spec, Trajectory
+
+
+class TrainState(eqx.Module):
+    """All that training carries from one update to the next; a checkpoint is exactly this."""
+
+    policy: Policy
+    opt_state: Any
+    objective: Any
+    update: Array  # how many are done; the key of an update is folded from it, so a resumed run draws the same numbers
+
+
+def init_state(spec: Spec, config: Config, key: Array) -> TrainState:
+    """The start of an iteration."""
+    objective, settings = config.method, config.ppo
+    policy_key, objective_key = jax.random.split(key)
+    channels = objective.channels(config.iterations)
+    policy = init_policy(spec, channels, settings.hidden, settings.layers, settings.normalize_obs, policy_key)
+    opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
+    return TrainState(policy, opt_state, objective.init(spec, objective_key), jnp.zeros((), jnp.int32))
+
+
+class Trainer(NamedTuple):
+    """The two jitted functions of a run, built once and shared by all its iterations."""
+
+    init: Callable[[Array], TrainState]
+    advance: Callable[[TrainState, References, Array, Any], tuple[TrainState, dict[str, Array]]]
+
+
+def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
+    """`advance(state, references, key, n)` runs n <= rows updates; of `rows` rows of metrics the first n are set."""
+    objective, settings = config.method, config.ppo
+    optimizer = ppo.make_optimizer(settings)
+    episodes = config.episodes(env.spec)
+
+    def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
+        collect_key, ppo_key, objective_key = jax.random.split(jax.random.fold_in(key, state.update), 3)
+        policy = state.policy
+        trajectory = collect(env, policy, episodes, collect_key, padding=settings.padding == "count")
+        score = objective.score(state.objective, trajectory, references)
+        advantage, target = ppo.advantages(settings, policy, trajectory, score)
+        batch = _flatten(trajectory, advantage, target, score.weight)
+        auxiliary = lambda policy: objective.loss(state.objective, policy, trajectory)  # noqa: E731
+        bonus = ppo.entropy_coefficient(settings, state.update)
+        policy, opt_state, learned = ppo.update(
+            settings, optimizer, policy, state.opt_state, batch, bonus, auxiliary, ppo_key
+        )
+        if policy.normalizer is not None:
+            # After the update, so that PPO's ratios start at 1; frozen everywhere else.
+            counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.action.shape)
+            policy = Policy(policy.actor, policy.critic, policy.normalizer.update(trajectory.obs, counted))
+        objective_state = objective.update(state.objective, trajectory, objective_key)
+        metrics = {"return": trajectory.reward.sum(0).mean(), "length": trajectory.live.sum(0).mean()}
+        state = TrainState(policy, opt_state, objective_state, state.update + 1)
+        return state, metrics | score.metrics | learned
+
+    def advance(
+        state: TrainState, references: References, key: Array, count: Array
+    ) -> tuple[TrainState, dict[str, Array]]:
+        shapes = jax.eval_shape(one_update, state, references, key)[1]
+        table = jax.tree.map(lambda m: jnp.zeros((rows, *m.shape), m.dtype), shapes)
+
+        def body(i: Array, carry: tuple[TrainState, dict[str, Array]]) -> tuple[TrainState, dict[str, Array]]:
+            state, metrics = one_update(carry[0], references, key)
+            return state, jax.tree.map(lambda column, m: column.at[i].set(m), carry[1], metrics)
+
+        return jax.lax.fori_loop(0, count, body, (state, table))
+
+    return Trainer(jax.jit(partial(init_state, env.spec, config)), jax.jit(advance))
+
+
+def _flatten(trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
+    flat = lambda x: x.reshape(-1, *x.shape[3:])  # noqa: E731  [T, N, A, ...] -> [B, ...]
+    counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.action.shape)
+    return ppo.Batch(
+        obs=flat(trajectory.obs),
+        action=flat(trajectory.action),
+        log_prob=flat(trajectory.log_prob),
+        advantage=flat(advantage),
+        target=flat(target),
+        counted=flat(counted).astype(jnp.float32),
+        learned=flat(weight != 0).astype(jnp.float32),
+    )
