@@ -26,7 +26,8 @@ class Judge:
     references: Literal["all", "novel"] = "all"
     """Which policies later iterations must differ from: every one (the paper), or only those judged novel."""
     attempts: int = 1
-    """How often an iteration may be trained anew, from other weights, until it is novel; the last attempt stays."""
+    """How often an iteration may be trained, each time from other weights, until its policy is good and keeps its
+    distance; the last attempt stays."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def validate(config: Config, spec: Spec) -> None:
         _at_least(f"ppo.{name}", getattr(ppo, name), 1)
     for name in ("learning_rate", "clip", "gradient_clip"):
         _above_zero(f"ppo.{name}", getattr(ppo, name))
-    for name in ("gamma", "gae_lambda"):
+    for name in ("gamma", "gae_lambda", "momentum"):
         _share(f"ppo.{name}", getattr(ppo, name))
     if ppo.batch % spec.horizon or ppo.batch < spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon

@@ -12,7 +12,7 @@ from rspo.config import Config
 from rspo.env import Env
 from rspo.errors import DivergedError
 from rspo.evaluate import make_evaluator, make_threshold
-from rspo.judge import judge
+from rspo.judge import Verdict, judge
 from rspo.likelihood import References
 from rspo.policy import uniform_policy
 from rspo.rollout import collect
@@ -71,8 +71,9 @@ def search(env: Env, config: Config, archive: Archive, start: Position | None = 
         start = None
         while True:
             position = yield from _train(tools, archive, position)
-            found = _finish(tools, archive, position)
-            if found.strategy.status == "novel" or position.attempt == config.judge.attempts:
+            found, verdict = _finish(tools, archive, position)
+            # Names decide nothing here: a method that uses them to search would know more than its rivals.
+            if (verdict.good and verdict.distant) or position.attempt == config.judge.attempts:
                 break
             position = tools.begin(iteration, position.attempt + 1)
         archive.add(found.strategy)
@@ -137,19 +138,20 @@ def _row(table: dict[str, np.ndarray], i: int, done: int, kept: int) -> dict[str
     }
 
 
-def _finish(tools: Tools, archive: Archive, position: Position) -> Found:
+def _finish(tools: Tools, archive: Archive, position: Position) -> tuple[Found, Verdict]:
     """Evaluate and judge the trained policy, and gather what later iterations need of it."""
     own = keys(tools.config, position.iteration, position.attempt)
     policy = position.state.policy
     evaluation = tools.evaluate(policy, tools.references(archive), own.evaluate)
     threshold, random_return = tools.threshold(policy, own.threshold)
+    verdict = judge(evaluation, archive, float(random_return))
     strategy = Strategy(
         index=position.iteration,
-        status=judge(evaluation, archive, float(random_return)),
+        status=verdict.status,
         evaluation=evaluation,
         policy=jax.device_get(policy),
         threshold=float(threshold),
         memory=jax.device_get(tools.remember(position.state.objective, policy, own.remember)),
         attempt=position.attempt,
     )
-    return Found(strategy, position.rows)
+    return Found(strategy, position.rows), verdict

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.env import Descriptor, Env
+from rspo.env import Env
 from rspo.likelihood import Measure, References, cross_entropy, episode_nll
 from rspo.policy import Policy
 from rspo.rollout import collect
@@ -34,11 +34,13 @@ class Evaluation:
     threshold: tuple[float, ...]
     """delta_j of each earlier policy."""
     descriptor: str | None = None
-    """The name of what the sampled episodes show, if the environment has names."""
+    """The name of what the greedy episodes show, if the environment has names."""
     clear: bool = False
     """Whether that name is of one strategy."""
     stats: Mapping[str, float] = field(default_factory=dict)
-    greedy_descriptor: str | None = None
+    """The numbers behind the name."""
+    sampled_descriptor: str | None = None
+    """The name of what the sampled episodes show; exploration may still blur it."""
 
 
 Evaluator = Callable[[Policy, References, Array], Evaluation]
@@ -99,13 +101,12 @@ def _floats(values: np.ndarray) -> tuple[float, ...]:
 
 
 def _described(env: Env, sampled: Trajectory, greedy: Trajectory) -> dict[str, Any]:
-    descriptor: Descriptor | None = env.describe(sampled)
-    greedy_descriptor = env.describe(greedy)
-    if descriptor is None or greedy_descriptor is None:
+    descriptor, sampled_descriptor = env.describe(greedy), env.describe(sampled)
+    if descriptor is None or sampled_descriptor is None:
         return {}
     return {
         "descriptor": descriptor.label,
         "clear": descriptor.clear,
         "stats": dict(descriptor.stats),
-        "greedy_descriptor": greedy_descriptor.label,
+        "sampled_descriptor": sampled_descriptor.label,
     }

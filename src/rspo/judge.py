@@ -1,22 +1,38 @@
 """The verdict on a finished iteration: is the policy good, does it keep its distance, is it new?"""
 
+from typing import NamedTuple
+
 from rspo.archive import Archive, Status
 from rspo.evaluate import Evaluation
 
 
-def judge(evaluation: Evaluation, archive: Archive, random_return: float) -> Status:
-    """`failed` unless it is good; else `duplicate` unless it is distant and new; else `novel`.
+class Verdict(NamedTuple):
+    """The three answers, all from fresh episodes."""
 
-    Good: its return goes at least `judge.quality` of the way from random play to the first good policy (which itself
-    must only beat random play), and its episodes show one strategy. Distant: each kept policy accepts at least
-    `judge.accept` of its sampled episodes. New: no earlier strategy that did not fail has its name.
-    """
+    good: bool
+    """Its return goes at least `judge.quality` of the way from random play to the first good policy; the first one must
+    only beat random play."""
+    distant: bool
+    """Each kept policy accepts at least `judge.accept` of its sampled episodes."""
+    new: bool
+    """Its episodes show one strategy, and no earlier policy that did not fail shows it. Where an environment has no
+    names, distance must do."""
+
+    @property
+    def status(self) -> Status:
+        if not self.good:
+            return "failed"
+        return "novel" if self.distant and self.new else "duplicate"
+
+
+def judge(evaluation: Evaluation, archive: Archive, random_return: float) -> Verdict:
     settings = archive.config.judge
-    good = [strategy.evaluation for strategy in archive if strategy.status != "failed"]
-    bar = random_return + settings.quality * (good[0].return_mean - random_return) if good else random_return
-    named = evaluation.descriptor is not None
-    if evaluation.return_mean <= bar or (named and not evaluation.clear):
-        return "failed"
-    distant = all(share >= settings.accept for share in evaluation.accepted_by)
-    new = not named or all(earlier.descriptor != evaluation.descriptor for earlier in good)
-    return "novel" if distant and new else "duplicate"
+    earlier = [strategy.evaluation for strategy in archive if strategy.status != "failed"]
+    share = settings.quality if earlier else 0.0
+    best = earlier[0].return_mean if earlier else random_return
+    names = {found.descriptor for found in earlier}
+    return Verdict(
+        good=evaluation.return_mean > random_return + share * (best - random_return),
+        distant=all(accepted >= settings.accept for accepted in evaluation.accepted_by),
+        new=evaluation.descriptor is None or (evaluation.clear and evaluation.descriptor not in names),
+    )

@@ -50,7 +50,7 @@ class References(eqx.Module):
         """-log pi_j(a_t | s_t) of every step under every kept policy: [T, N, A, R]; 0 where nothing is kept."""
 
         def one_more(j: Array, table: Array) -> Array:
-            policy = jax.tree.map(lambda leaf: leaf[j], self.policies)
+            policy = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False), self.policies)
             return table.at[j].set(step_nll(policy, trajectory, self.measure))
 
         # One after the other and only the kept ones: twice as fast here as one product over all places, empty or not.

@@ -14,6 +14,8 @@ from rspo.objective import Score
 from rspo.policy import Policy
 from rspo.types import Trajectory
 
+Decay = Literal["linear", "late", "none"]
+
 
 @dataclass(frozen=True)
 class PPO:
@@ -28,8 +30,10 @@ class PPO:
     minibatches: int = 1
     """Parts a batch is shuffled into, in each pass."""
     learning_rate: float = 3e-4
-    decay: Literal["linear", "none"] = "linear"
-    """Learning rate over an iteration: falls to 0, or stays."""
+    decay: Decay = "linear"
+    """Learning rate over an iteration: falls to 0 evenly; only in its second half; or stays."""
+    momentum: float = 0.9
+    """Adam's first decay rate. Where rewards are rare, Adam scales up what is mostly noise; a longer mean calms it."""
     gamma: float = 0.99
     """Discount of the return."""
     gae_lambda: float = 0.95
@@ -37,7 +41,7 @@ class PPO:
     """PPO's clipping range of the probability ratio."""
     value_coefficient: float = 0.5
     entropy_coefficient: float = 0.05
-    entropy_decay: Literal["linear", "none"] = "none"
+    entropy_decay: Decay = "none"
     """Entropy coefficient over an iteration: falls to 0, so that sampled play ends as sharp as greedy, or stays."""
     gradient_clip: float = 0.5
     """Upper bound of the gradient's norm."""
@@ -67,8 +71,19 @@ class Batch(NamedTuple):
 
 def make_optimizer(config: PPO) -> optax.GradientTransformation:
     steps = config.updates * config.epochs * config.minibatches
-    rate = optax.linear_schedule(config.learning_rate, 0.0, steps) if config.decay == "linear" else config.learning_rate
-    return optax.chain(optax.clip_by_global_norm(config.gradient_clip), optax.adam(rate, eps=1e-5))
+    rate = lambda step: config.learning_rate * remaining(config.decay, step / steps)  # noqa: E731
+    return optax.chain(optax.clip_by_global_norm(config.gradient_clip), optax.adam(rate, b1=config.momentum, eps=1e-5))
+
+
+def remaining(decay: Decay, progress: Array) -> Array:
+    """What is left of a decaying coefficient after `progress` (0 to 1) of an iteration."""
+    match decay:
+        case "linear":
+            return 1.0 - progress
+        case "late":
+            return jnp.minimum(1.0, 2.0 * (1.0 - progress))
+        case "none":
+            return jnp.ones(())
 
 
 def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score) -> tuple[Array, Array]:
@@ -94,8 +109,7 @@ def normalize(advantage: Array, counted: Array) -> Array:
 
 def entropy_coefficient(config: PPO, update: Array) -> Array:
     """At the given update of an iteration."""
-    left = 1.0 - update / config.updates if config.entropy_decay == "linear" else 1.0
-    return jnp.asarray(config.entropy_coefficient * left)
+    return config.entropy_coefficient * remaining(config.entropy_decay, update / config.updates)
 
 
 def loss(

@@ -206,7 +206,7 @@ class Run:
 def summary(archive: Archive) -> dict[str, Any]:
     """The result of a run as plain JSON values."""
     names = ("return_mean", "return_std", "greedy_return_mean", "greedy_return_std", "episodes", "accepted")
-    more = ("descriptor", "greedy_descriptor", "stats", "accepted_by", "distance", "threshold")
+    more = ("descriptor", "sampled_descriptor", "stats", "accepted_by", "distance", "threshold")
     return {
         "env": archive.config.env,
         "objective": archive.config.objective,

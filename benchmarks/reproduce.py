@@ -1,0 +1,128 @@
+"""Run the experiments behind results/, several at a time, and gather what they found.
+
+    python benchmarks/reproduce.py four-goals --jobs 2
+
+Every job is an ordinary `rspo discover` on one core, in its own run folder below --runs; started again, this script
+resumes what is unfinished and skips what is done. The tables in results/ are rewritten whenever a job ends.
+"""
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import four_goals_tables
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of the command line."""
+
+    env: str
+    objective: str
+    seed: int
+    variant: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "-".join(filter(None, (self.env, self.objective, self.variant, f"seed{self.seed}")))
+
+    @property
+    def command(self) -> list[str]:
+        return ["discover", self.env, "--objective", self.objective, "--seed", str(self.seed), *self.flags]
+
+
+FOUR_GOALS = [
+    Job(f"four-goals-{mode}", objective, seed)
+    for seed in range(5)
+    for mode in ("easy", "medium", "hard")
+    for objective in ("rspo", "no-switch", "pg")
+]
+# One departure from the preset of the hard mode at a time.
+VARIANTS = {
+    "preset": (),
+    "alpha-0.5": ("--measure.alpha", "0.5"),
+    "momentum-0.9": ("--ppo.momentum", "0.9"),
+    "entropy-0.05": ("--ppo.entropy-coefficient", "0.05"),
+    "rejected-mask": ("--method.rejected", "mask"),
+}
+FOUR_GOALS_CHOICES = [
+    Job("four-goals-hard", "rspo", seed, variant, ("--iterations", "4", *flags))
+    for seed in range(2)
+    for variant, flags in VARIANTS.items()
+]
+EXPERIMENTS = {
+    "four-goals": (FOUR_GOALS, four_goals_tables.write),
+    "four-goals-choices": (FOUR_GOALS_CHOICES, four_goals_tables.write_choices),
+}
+
+
+def run(job: Job, folder: Path, core: int) -> None:
+    """Start or resume the job's run on one core, its output in a log beside the folder."""
+    started = (folder / "run.json").is_file()
+    command = ["resume", str(folder)] if started else [*job.command, "--out", str(folder)]
+    cores = sorted(os.sched_getaffinity(0))
+    with open(folder.with_suffix(".log"), "a") as log:
+        subprocess.run(
+            [sys.executable, "-m", "rspo.cli", *command],
+            stdout=log,
+            stderr=log,
+            check=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, {cores[core % len(cores)]}),
+        )
+
+
+def finished(job: Job, folder: Path) -> bool:
+    """Whether every iteration of the run is there."""
+    if not (folder / "summary.json").is_file():
+        return False
+    wanted = json.loads((folder / "run.json").read_text())["config"]["iterations"]
+    return len(json.loads((folder / "summary.json").read_text())["strategies"]) == wanted
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time, each on its own core")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the run folders go")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where the tables go")
+    options = parser.parse_args()
+    jobs, tabulate = EXPERIMENTS[options.experiment]
+    home = options.runs / options.experiment
+    home.mkdir(parents=True, exist_ok=True)
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    done: list[Job] = []
+    lock = threading.Lock()
+
+    def work(core: int) -> None:
+        while True:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                return
+            folder = home / job.name
+            if not finished(job, folder):
+                run(job, folder, core)
+            with lock:
+                done.append(job)
+                summaries = {j: json.loads((home / j.name / "summary.json").read_text()) for j in jobs if j in done}
+                tabulate([{"variant": j.variant, **found} for j, found in summaries.items()], options.results)
+                print(f"{len(done)}/{len(jobs)} {job.name}: {summaries[job]['distinct']} distinct", flush=True)
+
+    workers = [threading.Thread(target=work, args=(core,)) for core in range(options.jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+if __name__ == "__main__":
+    main()
