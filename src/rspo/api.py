@@ -11,11 +11,11 @@ import jax
 
 from rspo.archive import Archive
 from rspo.config import Config, merge, validate
-from rspo.discover import Found, Position, Tools, keys, search
 from rspo.env import Env, make
 from rspo.errors import InputError
 from rspo.presets import preset
 from rspo.run import Run
+from rspo.search import Found, Position, Tools, keys, search
 from rspo.view import View
 
 CHECKPOINT_SECONDS = 5.0

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from rspo.config import Config
-from rspo.evaluate import Evaluation
+from rspo.evaluation import Evaluation
 from rspo.likelihood import References
 from rspo.policy import Policy
 

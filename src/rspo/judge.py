@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from rspo.archive import Archive, Status
-from rspo.evaluate import Evaluation
+from rspo.evaluation import Evaluation
 
 
 class Verdict(NamedTuple):

@@ -48,14 +48,20 @@ class References(eqx.Module):
 
     def step_nll(self, trajectory: Trajectory) -> Array:
         """-log pi_j(a_t | s_t) of every step under every kept policy: [T, N, A, R]; 0 where nothing is kept."""
+        return self.each(lambda policy, _: step_nll(policy, trajectory, self.measure), trajectory.action.shape)
+
+    def each(self, score: Callable[[Any, Any], Array], shape: tuple[int, ...]) -> Array:
+        """`score(policy, memory)` of every kept policy, the references as last axis; 0 where nothing is kept.
+
+        One after the other and only the kept ones: twice as fast here as one product over all places, empty or not.
+        """
 
         def one_more(j: Array, table: Array) -> Array:
-            policy = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False), self.policies)
-            return table.at[j].set(step_nll(policy, trajectory, self.measure))
+            pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)  # noqa: E731
+            return table.at[j].set(score(*jax.tree.map(pick, (self.policies, self.memory))))
 
-        # One after the other and only the kept ones: twice as fast here as one product over all places, empty or not.
-        empty = jnp.zeros((self.capacity, *trajectory.action.shape))
-        return jnp.moveaxis(jax.lax.fori_loop(0, self.mask.sum(), one_more, empty), 0, -1)
+        table = jax.lax.fori_loop(0, self.mask.sum(), one_more, jnp.zeros((self.capacity, *shape)))
+        return jnp.moveaxis(table, 0, -1)
 
     def accepts(self, nll: Array) -> Array:
         """phi_j of every trajectory: [N, A, R]; true where nothing is kept."""
@@ -72,8 +78,12 @@ def step_nll(policy: Callable[[Array], Categorical], trajectory: Trajectory, mea
 
 def episode_nll(nll: Array, measure: Measure) -> Array:
     """NLL(tau; pi) from its steps: [T, ...] -> [...]."""
-    weight = measure.discount ** jnp.arange(nll.shape[0])
-    return jnp.tensordot(weight, nll, axes=1)
+    return discounted_sum(nll, measure.discount)
+
+
+def discounted_sum(steps: Array, discount: float) -> Array:
+    """sum_t discount^t x_t over the leading axis."""
+    return jnp.tensordot(discount ** jnp.arange(steps.shape[0]), steps, axes=1)
 
 
 def cross_entropy(policy: Callable[[Array], Categorical], trajectory: Trajectory, measure: Measure) -> Array:

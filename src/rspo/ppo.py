@@ -11,7 +11,7 @@ from jax import Array
 
 from rspo.gae import gae
 from rspo.objective import Score
-from rspo.policy import Policy
+from rspo.policy import Normalizer, Policy
 from rspo.types import Trajectory
 
 Decay = Literal["linear", "late", "none"]
@@ -51,6 +51,8 @@ class PPO:
     """Hidden layers. The paper says one; its authors' code has two, and 4-Goals medium needs two."""
     normalize_obs: bool = False
     """Scale observations by their running mean and deviation."""
+    normalize_reward: bool = False
+    """Divide each stream's reward by the running deviation of its discounted sum."""
     padding: Literal["count", "drop"] = "count"
     """Steps after an early end of the episode: counted in likelihoods and losses, or left out of both."""
     init: Literal["fresh", "same"] = "fresh"
@@ -84,6 +86,18 @@ def remaining(decay: Decay, progress: Array) -> Array:
             return jnp.minimum(1.0, 2.0 * (1.0 - progress))
         case "none":
             return jnp.ones(())
+
+
+def scale_rewards(config: PPO, seen: Normalizer, reward: Array, counted: Array) -> tuple[Array, Normalizer]:
+    """Rewards [T, N, A, C] over the deviation of each channel's discounted sum so far, and what was seen by now."""
+
+    def forwards(total: Array, reward: Array) -> tuple[Array, Array]:
+        total = config.gamma * total + reward
+        return total, total
+
+    sums = jax.lax.scan(forwards, jnp.zeros_like(reward[0]), reward)[1]
+    seen = seen.update(sums, jnp.broadcast_to(counted[..., None], reward.shape[:-1]).astype(reward.dtype))
+    return reward / jnp.sqrt(seen.variance + 1e-8), seen
 
 
 def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score) -> tuple[Array, Array]:

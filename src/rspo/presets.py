@@ -25,8 +25,8 @@ def _four_goals_method(method: Objective) -> Objective:
 
 
 def _four_goals(mode: str, updates: int, alpha: float) -> Config:
-    # The paper has a learning rate of 3e-4, an entropy coefficient of 0.05 and no number of updates. Before the smallest
-    # landmark is found, rewards are so rare that Adam follows noise: docs/experiments.md has what each of these does.
+    # The paper has a learning rate of 3e-4, an entropy coefficient of 0.05 and no number of updates. Before the
+    # smallest landmark is found, rewards are so rare that Adam follows noise: docs/experiments.md has what each does.
     ppo = PPO(
         updates=updates,
         learning_rate=3e-3,

@@ -34,17 +34,28 @@ def init_reward_model(spec: Spec, hidden: int, key: Array) -> RewardModel:
     return RewardModel(init_mlp((spec.obs_size + actions, hidden, hidden, 1), 1.0, key), actions)
 
 
-def fit(model: RewardModel, episodes: Sequence[Trajectory], steps: int, learning_rate: float) -> RewardModel:
-    """Minimise the mean squared error over all the episodes by `steps` full-batch steps of Adam."""
+class Predictor(eqx.Module):
+    """A reward model on its way: with the state of its own optimiser."""
+
+    model: RewardModel
+    opt_state: Any
+
+
+def init_predictor(spec: Spec, hidden: int, learning_rate: float, key: Array) -> Predictor:
+    model = init_reward_model(spec, hidden, key)
+    return Predictor(model, optax.adam(learning_rate).init(model))
+
+
+def fit(predictor: Predictor, episodes: Sequence[Trajectory], steps: int, learning_rate: float) -> Predictor:
+    """Lower the mean squared error over all the episodes by `steps` full-batch steps of Adam."""
     optimizer = optax.adam(learning_rate)
     count = sum(trajectory.counted.sum() * trajectory.action.shape[-1] for trajectory in episodes)
 
     def mean_error(model: RewardModel) -> Array:
         return jnp.sum(jnp.stack([model.error(trajectory).sum() for trajectory in episodes])) / count
 
-    def step(carry: tuple[RewardModel, Any], _: None) -> tuple[tuple[RewardModel, Any], None]:
-        model, opt_state = carry
-        updates, opt_state = optimizer.update(jax.grad(mean_error)(model), opt_state)
-        return (optax.apply_updates(model, updates), opt_state), None
+    def step(predictor: Predictor, _: None) -> tuple[Predictor, None]:
+        updates, opt_state = optimizer.update(jax.grad(mean_error)(predictor.model), predictor.opt_state)
+        return Predictor(optax.apply_updates(predictor.model, updates), opt_state), None
 
-    return jax.lax.scan(step, (model, optimizer.init(model)), length=steps)[0][0]
+    return jax.lax.scan(step, predictor, length=steps)[0]

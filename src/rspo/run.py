@@ -30,9 +30,9 @@ from rspo import config as configuration
 from rspo import store
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
-from rspo.discover import Found, Position, shapes
 from rspo.errors import InputError
-from rspo.evaluate import Evaluation
+from rspo.evaluation import Evaluation
+from rspo.search import Found, Position, shapes
 from rspo.store import StoreError
 from rspo.train import TrainState
 from rspo.types import Discrete, Spec

@@ -13,7 +13,7 @@ from rspo import ppo
 from rspo.config import Config
 from rspo.env import Env
 from rspo.likelihood import References
-from rspo.policy import Policy, init_policy
+from rspo.policy import Normalizer, Policy, init_normalizer, init_policy
 from rspo.rollout import collect
 from rspo.types import Spec, Trajectory
 
@@ -24,6 +24,7 @@ class TrainState(eqx.Module):
     policy: Policy
     opt_state: Any
     objective: Any
+    returns: Normalizer | None  # what reward normalisation has seen
     update: Array  # how many are done; the key of an update is folded from it, so a resumed run draws the same numbers
 
 
@@ -34,7 +35,8 @@ def init_state(spec: Spec, config: Config, key: Array) -> TrainState:
     channels = objective.channels(config.iterations)
     policy = init_policy(spec, channels, settings.hidden, settings.layers, settings.normalize_obs, policy_key)
     opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
-    return TrainState(policy, opt_state, objective.init(spec, objective_key), jnp.zeros((), jnp.int32))
+    returns = init_normalizer(channels) if settings.normalize_reward else None
+    return TrainState(policy, opt_state, objective.init(spec, objective_key), returns, jnp.zeros((), jnp.int32))
 
 
 class Trainer(NamedTuple):
@@ -55,6 +57,10 @@ def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
         policy = state.policy
         trajectory = collect(env, policy, episodes, collect_key, padding=settings.padding == "count")
         score = objective.score(state.objective, trajectory, references)
+        returns = state.returns
+        if returns is not None:
+            scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)
+            score = score._replace(reward=scaled)
         advantage, target = ppo.advantages(settings, policy, trajectory, score)
         batch = _flatten(trajectory, advantage, target, score.weight)
         auxiliary = lambda policy: objective.loss(state.objective, policy, trajectory)  # noqa: E731
@@ -68,7 +74,7 @@ def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
             policy = Policy(policy.actor, policy.critic, policy.normalizer.update(trajectory.obs, counted))
         objective_state = objective.update(state.objective, trajectory, objective_key)
         metrics = {"return": trajectory.reward.sum(0).mean(), "length": trajectory.live.sum(0).mean()}
-        state = TrainState(policy, opt_state, objective_state, state.update + 1)
+        state = TrainState(policy, opt_state, objective_state, returns, state.update + 1)
         return state, metrics | score.metrics | learned
 
     def advance(

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
-from rspo.discover import Found, Position
+from rspo.search import Found, Position
 
 STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
 PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal

@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.likelihood import References, episode_nll
+from rspo.likelihood import References, discounted_sum, episode_nll
 from rspo.objective import Objective, Score
 from rspo.policy import Policy, uniform_policy
-from rspo.reward_model import fit, init_reward_model
+from rspo.reward_model import fit, init_predictor, init_reward_model
 from rspo.types import Spec, Trajectory
 
 
@@ -40,18 +40,26 @@ class RSPO(Objective):
     reward; or one for each kind and each kept policy (the authors' code). Each stream's advantage is normalised."""
     predictor_hidden: int = 64
     """Width of the reward predictor's two hidden layers."""
+    predictor_training: Literal["after", "during"] = "after"
+    """When the predictor learns: after its iteration from the finished policy's episodes (the paper), or one step with
+    every update from the policy on its way (the authors' code)."""
     predictor_steps: int = 500
-    """Gradient steps of the reward predictor after an iteration."""
+    """Gradient steps of a predictor that learns after its iteration."""
     predictor_learning_rate: float = 1e-3
     predictor_data: Literal["own", "mixed"] = "own"
-    """What the predictor is fitted on: the finished policy's episodes, or half of them from random play."""
+    """What it then learns from: the finished policy's episodes, or half of them from random play."""
+    error_scale: Literal["none", "batch"] = "none"
+    """Prediction errors as they are (the paper), or over the larger of mean and deviation of their discounted sum in
+    the batch (after the authors' code, which keeps a running one)."""
 
     def channels(self, capacity: int) -> int:
         kinds = (self.lambda_b > 0) + (self.lambda_r > 0)
         return {"single": 1, "grouped": 1 + kinds, "per-reference": 1 + kinds * capacity}[self.streams]
 
     def init(self, spec: Spec, key: Array) -> Any:
-        return self.memory(spec, key)  # the predictor that will be fitted on the iteration's policy
+        if self.lambda_r == 0:
+            return ()
+        return init_predictor(spec, self.predictor_hidden, self.predictor_learning_rate, key)
 
     def memory(self, spec: Spec, key: Array) -> Any:
         return init_reward_model(spec, self.predictor_hidden, key) if self.lambda_r > 0 else ()
@@ -65,8 +73,7 @@ class RSPO(Objective):
         if self.lambda_b > 0:
             intrinsic.append((self.lambda_b, nll))
         if self.lambda_r > 0:
-            error = jax.vmap(lambda model: model.error(trajectory), out_axes=-1)(references.memory)
-            intrinsic.append((self.lambda_r, jnp.where(references.mask, error, 0.0)))
+            intrinsic.append((self.lambda_r, self._prediction_error(trajectory, references)))
         reward, weight = self._task(trajectory.reward, phi)
         reward, weight = self._combine(reward, weight, gate, intrinsic)
         metrics = {
@@ -75,6 +82,16 @@ class RSPO(Objective):
             "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, r in intrinsic), jnp.zeros(())),
         }
         return Score(reward, weight, metrics)
+
+    def _prediction_error(self, trajectory: Trajectory, references: References) -> Array:
+        """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]."""
+        error = references.each(lambda _, model: model.error(trajectory), trajectory.action.shape)
+        if references.measure.cap is not None:
+            error = jnp.minimum(error, references.measure.cap)
+        if self.error_scale == "batch":
+            total = discounted_sum(error, references.measure.discount)
+            error = error / jnp.maximum(jnp.maximum(total.mean((0, 1)), total.std((0, 1))), 1e-8)
+        return error
 
     def _gate(self, phi_j: Array, mask: Array) -> Array:
         """What the intrinsic reward of reference j counts for: 1 - phi_j, smoothed or not."""
@@ -115,12 +132,19 @@ class RSPO(Objective):
             weights.append(lam * weight)
         return jnp.concatenate(rewards, -1), jnp.concatenate(weights, -1)
 
+    def update(self, state: Any, trajectory: Trajectory, key: Array) -> Any:
+        if self.lambda_r == 0 or self.predictor_training == "after":
+            return state
+        return fit(state, [trajectory], 1, self.predictor_learning_rate)
+
     def remember(self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array) -> Any:
-        """Fit the reward predictor on the finished policy's trajectories."""
+        """The reward predictor, fitted on the finished policy's trajectories if that is yet to be done."""
         if self.lambda_r == 0:
             return ()
+        if self.predictor_training == "during":
+            return state.model
         own_key, random_key = jax.random.split(key)
         episodes = [play(policy, own_key)]
         if self.predictor_data == "mixed":
-            episodes.append(play(uniform_policy(state.actions), random_key))
-        return fit(state, episodes, self.predictor_steps, self.predictor_learning_rate)
+            episodes.append(play(uniform_policy(state.model.actions), random_key))
+        return fit(state, episodes, self.predictor_steps, self.predictor_learning_rate).model

@@ -11,7 +11,7 @@ from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.env import Env
 from rspo.errors import DivergedError
-from rspo.evaluate import make_evaluator, make_threshold
+from rspo.evaluation import make_evaluator, make_threshold
 from rspo.judge import Verdict, judge
 from rspo.likelihood import References
 from rspo.policy import uniform_policy

@@ -1,0 +1,193 @@
+"""Monster-Hunt (paper, section 4.2 and appendix): two agents, a monster and two apples on a 5 x 5 grid, 50 steps.
+
+A step, in this order:
+1. The monster takes one step towards its closest agent; a coin decides between two that are equally close.
+2. Both agents walk (`grid.ACTIONS`); the wall stops them. They may share a cell.
+3. Whoever shares the monster's cell now has met it: alone that costs 2, together ("a catch") it pays 5 to each.
+   Whoever shares an apple's cell gets 2 for it; if both agents enter it at once, a coin decides which one does.
+4. What was met respawns: the monster, then the first apple, then the second, each on a cell that holds nothing.
+The game never terminates.
+
+Where the paper is silent, the game's original code decides (reward-randomised policy gradient, RPG):
+- The monster moves towards where the agents were, so it can be evaded, and passed by one who steps onto the cell that it
+  leaves. `MonsterHunt(monster_first=False)` lets it move after the agents instead. That is another game: eating apples
+  costs more penalties, and plain policy gradients find the corner at once, where the paper has them find apples only.
+- The closest agent is the one at the smallest straight-line distance.
+- If that agent is off in both directions, the monster steps along either one with equal chance.
+- The monster may stand on an apple, and leaves it there; who meets both on one cell gets both rewards.
+- An apple is worth 2, as in the paper's text; its appendix says 1: `MonsterHunt(apple=1.0)`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from rspo.env import Descriptor, Env
+from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, drawn, free_position, same, spawn, walk
+from rspo.types import Discrete, Shape, Spec, Step, Trajectory
+
+SETTLED = 10  # steps that the agents are given to find their places before a strategy is read off
+NAMES = ("Apple", "Corner", "Edge", "Chase", "Interior")
+
+
+class State(NamedTuple):
+    agents: Array  # [2, 2] positions (x, y)
+    monster: Array  # [2]
+    apples: Array  # [2, 2]
+    events: Array  # [2, 3] what happened to each agent in the last step, 0 or 1: cooperation, penalty, apple
+
+
+class MonsterHunt(Env):
+    """Two agents, each seeing its own position and where the other agent, the monster and the apples are from there.
+
+    A reward is `state.events @ env.weights`: methods that randomise rewards weigh the same events anew.
+    """
+
+    cooperation: float = eqx.field(static=True, default=5.0)
+    """Reward of each of two agents that meet the monster together."""
+    penalty: float = eqx.field(static=True, default=-2.0)
+    """Reward of an agent that meets the monster alone."""
+    apple: float = eqx.field(static=True, default=2.0)
+    """Reward of the agent that gets an apple."""
+    monster_first: bool = eqx.field(static=True, default=True)
+    """Whether the monster goes for where the agents are before they move, or for where they have moved to."""
+
+    @property
+    def spec(self) -> Spec:
+        actions = Discrete(len(ACTIONS))
+        return Spec(obs_size=10, action_space=actions, horizon=50, agents=2, reset_noise=5, step_noise=4)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """What each of `State.events` is worth."""
+        return np.array((self.cooperation, self.penalty, self.apple), np.float32)
+
+    def reset(self, noise: Array) -> tuple[State, Array]:
+        """All on different cells; noise [5]: one number each for the agents, the monster and the apples."""
+        one, two, monster, *apples = spawn(noise)
+        state = State(jnp.stack([one, two]), monster, jnp.stack(apples), jnp.zeros((2, 3)))
+        return state, self._observe(state)
+
+    def step(self, state: State, action: Array, noise: Array) -> tuple[State, Step]:
+        """noise [4]: the coins, three in one number; then where the monster and each apple respawn, if they do."""
+        coins = (noise[0] * 8).astype(jnp.int32)
+        agents = walk(state.agents, action)
+        prey = state.agents if self.monster_first else agents
+        monster = _pursue(state.monster, prey, coins & 1, coins & 2)
+        met = same(agents, monster)
+        together = met.all()
+        entered = same(agents[:, None], state.apples)  # [agent, apple]
+        chosen = jnp.stack([coins & 4 == 0, coins & 4 != 0])  # which agent gets an apple that both enter
+        gets = entered & (chosen[:, None] | ~entered.all(0))
+        events = jnp.stack([met & together, met & ~together, gets.any(1)], -1).astype(jnp.float32)
+        monster, apples = _respawn(agents, monster, state.apples, met.any(), entered.any(0), noise[1:])
+        state = State(agents, monster, apples, events)
+        return state, Step(self._observe(state), (events * self.weights).sum(-1), jnp.zeros((), bool))
+
+    def _observe(self, state: State) -> Array:
+        """Own position; the other agent, the monster, the first and the second apple relative to it."""
+        rest = jnp.concatenate([state.monster[None], state.apples])
+        others = jnp.concatenate([state.agents[::-1, None], jnp.broadcast_to(rest, (2, 3, 2))], axis=1)
+        relative = (others - state.agents[:, None]).reshape(2, 8)
+        return jnp.concatenate([state.agents, relative], axis=-1).astype(jnp.float32)
+
+    def describe(self, trajectory: Trajectory) -> Descriptor:
+        """The name that at least .6 of the episodes have; without one the strategy is "mixed".
+
+        An episode has the name of the first of these that holds; its numbers are those of `statistics`.
+        Apple: 10 apples or more, and under 2 catches.
+        mixed: under 5 catches, or together less than half of the time.
+        Corner: at least .6 of the time together in corners.
+        Edge: at least .85 of the time together on the border (corners included), and under .5 in corners.
+        Chase: moves towards the monster in .35 of the steps or more, away from it in at least .2 fewer, and 15 catches
+            or more: waiting on the border gives 14 on average.
+        Interior: at most .5 of the time together on the border, and not going for the monster: waiting further inside.
+        mixed: anything else.
+        """
+        numbers = statistics(trajectory)
+        names = _names(numbers)
+        share = {name: float((names == name).mean()) for name in NAMES}
+        label, most = max(share.items(), key=lambda item: item[1])
+        stats = share | {name: float(value.mean()) for name, value in numbers.items()}
+        return Descriptor(label if most >= 0.6 else "mixed", stats, clear=most >= 0.6)
+
+    def scene(self, state: Any) -> Sequence[Shape]:
+        apples = [Shape("apple", *drawn(apple), 0.2 * CELL_WIDTH) for apple in state.apples]
+        return [Shape("monster", *drawn(state.monster), 0.45 * CELL_WIDTH), *apples, *draw_agents(state.agents)]
+
+
+def _pursue(monster: Array, prey: Array, tie: Array, turn: Array) -> Array:
+    """The monster's step towards the closest agent; `tie` and `turn` are coins: 0, or not."""
+    offset = prey - monster
+    distance = offset[:, 0] ** 2 + offset[:, 1] ** 2
+    first = (distance[0] < distance[1]) | ((distance[0] == distance[1]) & (tie == 0))
+    way = jnp.sign(jnp.where(first, offset[0], offset[1]))
+    sideways = (way[1] == 0) | ((way[0] != 0) & (turn == 0))
+    return monster + jnp.where(jnp.stack([sideways, ~sideways]), way, 0)
+
+
+def _respawn(
+    agents: Array, monster: Array, apples: Array, met: Array, entered: Array, noise: Array
+) -> tuple[Array, Array]:
+    """What was met on a new cell, the rest where it was. What was met stood on an agent's cell, so blocks no other."""
+    one, two = agents
+    first, second = apples
+    monster = jnp.where(met, free_position(noise[0], one, two, first, second), monster)
+    first = jnp.where(entered[0], free_position(noise[1], one, two, monster, second), first)
+    second = jnp.where(entered[1], free_position(noise[2], one, two, monster, first), second)
+    return monster, jnp.stack([first, second])
+
+
+def meeting_heatmap(trajectory: Trajectory) -> np.ndarray:
+    """Where the agents stand together once settled, as shares of that time [y, x]; all 0 if they never do."""
+    agents = trajectory.state.agents[SETTLED:]
+    x, y = agents[_together(agents)][:, 0].T
+    count = np.zeros((SIZE, SIZE))
+    np.add.at(count, (y, x), 1)
+    return count / max(count.sum(), 1)
+
+
+def statistics(trajectory: Trajectory) -> dict[str, np.ndarray]:
+    """The numbers behind a name, one for each episode [N]. All but the first four are shares, once settled."""
+    state = trajectory.state
+    cooperation, penalties, apples = state.events.sum((0, 2)).T
+    agents, monster = state.agents[SETTLED:], state.monster[SETTLED:, :, None]
+    together = _together(agents)
+    margin = np.isin(agents[:, :, 0], (0, SIZE - 1))  # in the first or last column, row
+    # Nearer to where the monster was, by an agent's own step.
+    nearer = np.abs(agents - monster)[:-1].sum(-1) - np.abs(agents[1:] - monster[:-1]).sum(-1)
+    of_together = lambda where: (where & together).sum(0) / np.maximum(together.sum(0), 1)  # noqa: E731
+    return {
+        "return": trajectory.reward.sum(0).mean(-1),  # the mean over agents
+        "catches": cooperation / 2,  # each is an event of both agents
+        "penalties": penalties,
+        "apples": apples,
+        "together": together.mean(0),
+        "corner": of_together(margin.all(-1)),
+        "border": of_together(margin.any(-1)),
+        "toward": (nearer > 0).mean((0, 2)),
+        "away": (nearer < 0).mean((0, 2)),
+    }
+
+
+def _together(agents: np.ndarray) -> np.ndarray:
+    return (agents[:, :, 0] == agents[:, :, 1]).all(-1)
+
+
+def _names(numbers: Mapping[str, np.ndarray]) -> np.ndarray:
+    """See `MonsterHunt.describe`."""
+    catches, corner, border = numbers["catches"], numbers["corner"], numbers["border"]
+    pursuit = (numbers["toward"] >= 0.35) & (numbers["toward"] - numbers["away"] >= 0.2)
+    rules = {
+        "Apple": (numbers["apples"] >= 10) & (catches < 2),
+        "mixed": (catches < 5) | (numbers["together"] < 0.5),
+        "Corner": corner >= 0.6,
+        "Edge": (border >= 0.85) & (corner < 0.5),
+        "Chase": pursuit & (catches >= 15),
+        "Interior": ~pursuit & (border <= 0.5),
+    }
+    return np.select(list(rules.values()), list(rules), default="mixed")
