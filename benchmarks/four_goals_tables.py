@@ -1,8 +1,6 @@
 """The tables of 4-Goals: distinct goals after each iteration, and the best return in the hard mode. All seeds."""
 
-import json
 from collections import defaultdict
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -22,13 +20,11 @@ def best_return(summary: Summary) -> tuple[float, float]:
     return max(s["greedy_return_mean"] for s in strategies), max(s["return_mean"] for s in strategies)
 
 
-def write(summaries: list[Summary], folder: Path) -> None:
+def counts_and_returns(summaries: list[Summary]) -> str:
     groups: dict[tuple[str, str], list[Summary]] = defaultdict(list)
     for summary in sorted(summaries, key=lambda s: s["seed"]):
         groups[summary["env"], summary["objective"]].append(summary)
-    folder.mkdir(exist_ok=True)
-    (folder / "four-goals.json").write_text(json.dumps(summaries, indent=1) + "\n")
-    (folder / "four-goals.md").write_text("\n".join([*_head(), *_counts(groups), *_hard(groups)]) + "\n")
+    return "\n".join([*_head(), *_counts(groups), *_hard(groups)]) + "\n"
 
 
 def _head() -> list[str]:
@@ -44,8 +40,8 @@ def _counts(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
     lines = [
         "## Distinct goals after each iteration",
         "",
-        "Mean over seeds; the last columns have each seed's count after four iterations and after the last. A goal counts "
-        "when a policy that is good and keeps its distance reaches it in 80 % of greedy episodes or more.",
+        "Mean over seeds; the last columns have each seed's count after four iterations and after the last. A goal "
+        "counts when a policy that is good and keeps its distance reaches it in 80 % of greedy episodes or more.",
         "",
         "| environment | objective | seeds | 1 | 2 | 3 | 4 | 5 | 6 | 7 | each after 4 | each after 7 |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
@@ -76,13 +72,13 @@ def _hard(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
     return lines
 
 
-def write_choices(summaries: list[Summary], folder: Path) -> None:
+def choices(summaries: list[Summary]) -> str:
     """One row a variant and seed: what each of four iterations found."""
     lines = [
         "# 4-Goals, hard mode: one departure from the preset at a time",
         "",
-        "Made by `python benchmarks/reproduce.py four-goals-choices --jobs 2`. Greedy return and name of each iteration's "
-        "policy; * marks the novel ones.",
+        "Made by `python benchmarks/reproduce.py four-goals-choices --jobs 2`. Greedy return and name of each "
+        "iteration's policy; * marks the novel ones.",
         "",
         "| variant | seed | distinct | 1 | 2 | 3 | 4 |",
         "|---|---|---|---|---|---|---|",
@@ -93,5 +89,4 @@ def write_choices(summaries: list[Summary], folder: Path) -> None:
             for s in summary["strategies"]
         ]
         lines.append(f"| {summary['variant']} | {summary['seed']} | {summary['distinct']} | {' | '.join(cells)} |")
-    (folder / "four-goals-choices.json").write_text(json.dumps(summaries, indent=1) + "\n")
-    (folder / "four-goals-choices.md").write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"

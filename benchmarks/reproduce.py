@@ -3,7 +3,8 @@
     python benchmarks/reproduce.py four-goals --jobs 2
 
 Every job is an ordinary `rspo discover` on one core, in its own run folder below --runs; started again, this script
-resumes what is unfinished and skips what is done. The tables in results/ are rewritten whenever a job ends.
+resumes what is unfinished and skips what is done, be it in --runs or already in results/. The tables there are
+rewritten whenever a job ends; delete them to begin anew.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,9 +42,9 @@ class Job:
 
 FOUR_GOALS = [
     Job(f"four-goals-{mode}", objective, seed)
+    for objective in ("rspo", "pg", "no-switch")
     for seed in range(5)
     for mode in ("easy", "medium", "hard")
-    for objective in ("rspo", "no-switch", "pg")
 ]
 # One departure from the preset of the hard mode at a time.
 VARIANTS = {
@@ -58,8 +60,8 @@ FOUR_GOALS_CHOICES = [
     for variant, flags in VARIANTS.items()
 ]
 EXPERIMENTS = {
-    "four-goals": (FOUR_GOALS, four_goals_tables.write),
-    "four-goals-choices": (FOUR_GOALS_CHOICES, four_goals_tables.write_choices),
+    "four-goals": (FOUR_GOALS, four_goals_tables.counts_and_returns),
+    "four-goals-choices": (FOUR_GOALS_CHOICES, four_goals_tables.choices),
 }
 
 
@@ -78,12 +80,24 @@ def run(job: Job, folder: Path, core: int) -> None:
         )
 
 
-def finished(job: Job, folder: Path) -> bool:
-    """Whether every iteration of the run is there."""
-    if not (folder / "summary.json").is_file():
-        return False
-    wanted = json.loads((folder / "run.json").read_text())["config"]["iterations"]
-    return len(json.loads((folder / "summary.json").read_text())["strategies"]) == wanted
+class Results:
+    """What is known so far, in results/NAME.json and, as tables, in results/NAME.md."""
+
+    def __init__(self, folder: Path, name: str, tabulate: Callable[[list[dict]], str]) -> None:
+        self.json, self.table, self.tabulate = folder / f"{name}.json", folder / f"{name}.md", tabulate
+        rows = json.loads(self.json.read_text()) if self.json.exists() else []
+        self.rows = {row["job"]: row for row in rows}
+        self.lock = threading.Lock()
+
+    def add(self, job: Job, folder: Path) -> None:
+        summary = json.loads((folder / "summary.json").read_text())
+        with self.lock:
+            self.rows[job.name] = {"job": job.name, "variant": job.variant, **summary}
+            rows = sorted(self.rows.values(), key=lambda row: row["job"])
+            self.json.parent.mkdir(exist_ok=True)
+            self.json.write_text(json.dumps(rows, indent=1) + "\n")
+            self.table.write_text(self.tabulate(rows))
+            print(f"{len(rows)} done; {job.name}: {summary['distinct']} distinct", flush=True)
 
 
 def main() -> None:
@@ -94,13 +108,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"), help="where the tables go")
     options = parser.parse_args()
     jobs, tabulate = EXPERIMENTS[options.experiment]
+    results = Results(options.results, options.experiment, tabulate)
     home = options.runs / options.experiment
     home.mkdir(parents=True, exist_ok=True)
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     for job in jobs:
-        waiting.put(job)
-    done: list[Job] = []
-    lock = threading.Lock()
+        if job.name not in results.rows:
+            waiting.put(job)
 
     def work(core: int) -> None:
         while True:
@@ -108,14 +122,8 @@ def main() -> None:
                 job = waiting.get_nowait()
             except queue.Empty:
                 return
-            folder = home / job.name
-            if not finished(job, folder):
-                run(job, folder, core)
-            with lock:
-                done.append(job)
-                summaries = {j: json.loads((home / j.name / "summary.json").read_text()) for j in jobs if j in done}
-                tabulate([{"variant": j.variant, **found} for j, found in summaries.items()], options.results)
-                print(f"{len(done)}/{len(jobs)} {job.name}: {summaries[job]['distinct']} distinct", flush=True)
+            run(job, home / job.name, core)  # a finished run is resumed to its end at once
+            results.add(job, home / job.name)
 
     workers = [threading.Thread(target=work, args=(core,)) for core in range(options.jobs)]
     for worker in workers:

@@ -61,6 +61,10 @@ def validate(config: Config, spec: Spec) -> None:
         _at_least(f"ppo.{name}", getattr(ppo, name), 1)
     for name in ("learning_rate", "clip", "gradient_clip"):
         _above_zero(f"ppo.{name}", getattr(ppo, name))
+    for name in ("decay", "entropy_decay"):
+        start, end = span = getattr(ppo, name)
+        if not 0 <= start <= end <= 1:
+            raise InputError(f"ppo.{name} is {span}, but it must be two numbers between 0 and 1, the smaller first.")
     for name in ("gamma", "gae_lambda", "momentum"):
         _share(f"ppo.{name}", getattr(ppo, name))
     if ppo.batch % spec.horizon or ppo.batch < spec.horizon:
@@ -134,6 +138,11 @@ def _checked(hint: Any, value: Any, complaint: str) -> Any:
         if value not in typing.get_args(hint):
             raise InputError(f"{complaint}, but allowed are: {', '.join(map(str, typing.get_args(hint)))}.")
         return value
+    if typing.get_origin(hint) is tuple:
+        parts = typing.get_args(hint)
+        if not isinstance(value, list | tuple) or len(value) != len(parts):
+            raise InputError(f"{complaint}, but it must be a list of {len(parts)} numbers.")
+        return tuple(_checked(part, item, complaint) for part, item in zip(parts, value, strict=True))
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     for option in options:
         if option is float and isinstance(value, int) and not isinstance(value, bool):

@@ -14,7 +14,7 @@ from rspo.objective import Score
 from rspo.policy import Normalizer, Policy
 from rspo.types import Trajectory
 
-Decay = Literal["linear", "late", "none"]
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class PPO:
     minibatches: int = 1
     """Parts a batch is shuffled into, in each pass."""
     learning_rate: float = 3e-4
-    decay: Decay = "linear"
-    """Learning rate over an iteration: falls to 0 evenly; only in its second half; or stays."""
+    decay: Span = (0.0, 1.0)
+    """Part of an iteration over which the learning rate falls to 0; `1 1`: it stays."""
     momentum: float = 0.9
     """Adam's first decay rate. Where rewards are rare, Adam scales up what is mostly noise; a longer mean calms it."""
     gamma: float = 0.99
@@ -41,8 +41,8 @@ class PPO:
     """PPO's clipping range of the probability ratio."""
     value_coefficient: float = 0.5
     entropy_coefficient: float = 0.05
-    entropy_decay: Decay = "none"
-    """Entropy coefficient over an iteration: falls to 0, so that sampled play ends as sharp as greedy, or stays."""
+    entropy_decay: Span = (1.0, 1.0)
+    """Part of an iteration over which the entropy coefficient falls to 0, so policies end sharp; `1 1`: it stays."""
     gradient_clip: float = 0.5
     """Upper bound of the gradient's norm."""
     hidden: int = 64
@@ -77,15 +77,10 @@ def make_optimizer(config: PPO) -> optax.GradientTransformation:
     return optax.chain(optax.clip_by_global_norm(config.gradient_clip), optax.adam(rate, b1=config.momentum, eps=1e-5))
 
 
-def remaining(decay: Decay, progress: Array) -> Array:
-    """What is left of a decaying coefficient after `progress` (0 to 1) of an iteration."""
-    match decay:
-        case "linear":
-            return 1.0 - progress
-        case "late":
-            return jnp.minimum(1.0, 2.0 * (1.0 - progress))
-        case "none":
-            return jnp.ones(())
+def remaining(span: Span, progress: Array) -> Array:
+    """What is left of a coefficient that falls linearly to 0 over `span`, after `progress` (0 to 1) of an iteration."""
+    start, end = span
+    return jnp.clip((end - progress) / max(end - start, 1e-9), 0.0, 1.0)
 
 
 def scale_rewards(config: PPO, seen: Normalizer, reward: Array, counted: Array) -> tuple[Array, Normalizer]:

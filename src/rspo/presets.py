@@ -31,9 +31,9 @@ def _four_goals(mode: str, updates: int, alpha: float) -> Config:
         updates=updates,
         learning_rate=3e-3,
         momentum=0.98,
-        decay="late",
+        decay=(0.5, 1.0),
         entropy_coefficient=0.1,
-        entropy_decay="late",
+        entropy_decay=(0.5, 1.0),
     )
     return Config(f"four-goals-{mode}", 7, ppo=ppo, measure=Measure(alpha=alpha), judge=Judge(quality=0.8))
 
@@ -44,6 +44,6 @@ FOUR_GOALS = {
         _four_goals("easy", updates=200, alpha=0.5),
         _four_goals("medium", updates=400, alpha=0.5),
         # At the paper's 0.5 an iteration can end between the thresholds: at an old landmark, reached in an odd way.
-        _four_goals("hard", updates=1000, alpha=0.7),
+        _four_goals("hard", updates=1000, alpha=0.8),
     )
 }
