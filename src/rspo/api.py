@@ -13,6 +13,7 @@ from rspo.archive import Archive
 from rspo.config import Config, merge, validate
 from rspo.env import Env, make
 from rspo.errors import InputError
+from rspo.parallel import use_cores
 from rspo.presets import preset
 from rspo.run import Run
 from rspo.search import Found, Position, Tools, keys, search
@@ -36,6 +37,7 @@ def discover(
     `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
     With `out` everything is kept in that folder as it is found, and `resume` goes on after an interruption.
     """
+    use_cores()
     name = env if isinstance(env, str) else type(env).__name__
     world = make(env) if isinstance(env, str) else env
     config = merge(config or preset(name, objective), {"env": name, **settings}, "discover()")
@@ -47,6 +49,7 @@ def discover(
 def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
+    use_cores(opened.devices)  # sums over another number of devices round otherwise, and the result would differ
     return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet))
 
 
@@ -60,6 +63,7 @@ def evaluate(
 ) -> Archive:
     """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
     opened = Run.open(Path(run))
+    use_cores(opened.devices)
     archive = opened.load()
     config = opened.config
     if episodes is not None:

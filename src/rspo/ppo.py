@@ -11,6 +11,7 @@ from jax import Array
 
 from rspo.gae import gae
 from rspo.objective import Score
+from rspo.parallel import sum_over_samples
 from rspo.policy import Normalizer, Policy
 from rspo.types import Trajectory
 
@@ -60,15 +61,15 @@ class PPO:
 
 
 class Batch(NamedTuple):
-    """What the loss needs of a trajectory, flat over time, environments and agents: B samples."""
+    """What the loss needs of a trajectory; the axes [T, N, A] stand before those given, or one axis of samples does."""
 
-    obs: Array  # [B, O]
-    action: Array  # [B]
-    log_prob: Array  # [B]
-    advantage: Array  # [B]
-    target: Array  # [B, C]
-    counted: Array  # [B] 0 or 1
-    learned: Array  # [B, C] 0 or 1: which targets the value heads learn
+    obs: Array  # [O]
+    action: Array  # []
+    log_prob: Array  # []
+    advantage: Array  # []
+    target: Array  # [C]
+    counted: Array  # [] 0 or 1
+    learned: Array  # [C] 0 or 1: which targets the value heads learn
 
 
 def make_optimizer(config: PPO) -> optax.GradientTransformation:
@@ -121,12 +122,12 @@ def entropy_coefficient(config: PPO, update: Array) -> Array:
     return config.entropy_coefficient * remaining(config.entropy_decay, update / config.updates)
 
 
-def loss(
-    config: PPO, policy: Policy, batch: Batch, bonus: Array, auxiliary: Callable[[Policy], Array]
-) -> tuple[Array, dict[str, Array]]:
-    """PPO's clipped surrogate, the value heads' squared error, `bonus` times the entropy, the objective's own term."""
+def loss(config: PPO, policy: Policy, batch: Batch, bonus: Array, count: Array) -> tuple[Array, dict[str, Array]]:
+    """PPO's clipped surrogate, the value heads' squared error, and `bonus` times the entropy.
+
+    All are sums over the counted samples divided by `count`, so that those of a batch's pieces add up to the batch's.
+    """
     distribution = policy(batch.obs)
-    count = jnp.maximum(batch.counted.sum(), 1.0)
     average = lambda x: (x * batch.counted).sum() / count  # noqa: E731
     log_ratio = distribution.log_prob(batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
@@ -136,7 +137,7 @@ def loss(
     entropy = average(distribution.entropy())
     total = -surrogate + config.value_coefficient * value_error - bonus * entropy
     metrics = {"value_loss": value_error, "entropy": entropy, "approx_kl": average(ratio - 1 - log_ratio)}
-    return total + auxiliary(policy), metrics | {"loss": total}
+    return total, metrics | {"loss": total}
 
 
 def update(
@@ -150,22 +151,33 @@ def update(
     key: Array,
 ) -> tuple[Policy, Any, dict[str, Array]]:
     """`epochs` passes over the batch; gives the metrics of the last step. The normaliser is not learned here."""
-    size = batch.action.shape[0]
+    assemble = lambda nets: Policy(nets[0], nets[1], policy.normalizer)  # noqa: E731
+
+    def part_gradient(piece: Batch, rest: tuple[Any, Array, Array]) -> tuple[Any, dict[str, Array]]:
+        nets, bonus, count = rest
+        return jax.grad(lambda nets: loss(config, assemble(nets), piece, bonus, count), has_aux=True)(nets)
 
     def one_step(carry: tuple[Any, Any], part: Batch) -> tuple[tuple[Any, Any], dict[str, Array]]:
         nets, opt_state = carry
-        objective = lambda nets: loss(config, Policy(nets[0], nets[1], policy.normalizer), part, bonus, auxiliary)  # noqa: E731
-        gradient, metrics = jax.grad(objective, has_aux=True)(nets)
+        count = jnp.maximum(part.counted.sum(), 1.0)
+        gradient, metrics = sum_over_samples(part_gradient, part, (nets, bonus, count))
+        gradient = jax.tree.map(jnp.add, gradient, jax.grad(lambda nets: auxiliary(assemble(nets)))(nets))
         updates, opt_state = optimizer.update(gradient, opt_state)
         return (optax.apply_updates(nets, updates), opt_state), metrics
 
     def one_epoch(carry: tuple[Any, Any], key: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
         if config.minibatches == 1:
             return one_step(carry, batch)
-        order = jax.random.permutation(key, size).reshape(config.minibatches, -1)
-        carry, metrics = jax.lax.scan(lambda c, rows: one_step(c, jax.tree.map(lambda x: x[rows], batch)), carry, order)
+        parts = jax.tree.map(lambda leaf: _shuffled(leaf, config.minibatches, key), batch)
+        carry, metrics = jax.lax.scan(one_step, carry, parts)
         return carry, jax.tree.map(lambda x: x[-1], metrics)
 
     carry = ((policy.actor, policy.critic), opt_state)
     (nets, opt_state), metrics = jax.lax.scan(one_epoch, carry, jax.random.split(key, config.epochs))
-    return Policy(nets[0], nets[1], policy.normalizer), opt_state, jax.tree.map(lambda x: x[-1], metrics)
+    return assemble(nets), opt_state, jax.tree.map(lambda x: x[-1], metrics)
+
+
+def _shuffled(leaf: Array, parts: int, key: Array) -> Array:
+    """The samples of [T, N, A, ...] in random order, the same for every leaf: [parts, 1, B / parts, 1, ...]."""
+    flat = leaf.reshape(-1, *leaf.shape[3:])
+    return jax.random.permutation(key, flat).reshape(parts, 1, -1, 1, *leaf.shape[3:])

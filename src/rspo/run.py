@@ -45,6 +45,7 @@ class Run:
 
     def __init__(self, path: Path, record: dict[str, Any]) -> None:
         self.path = path
+        self.devices: int = record["devices"]
         self.config: Config = configuration.from_dict(record["config"], str(path / "run.json"))
         spec = record["spec"]
         self.spec = Spec(**{**spec, "action_space": Discrete(*spec["action_space"])})
@@ -67,6 +68,7 @@ class Run:
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "command": " ".join(["rspo", *sys.argv[1:]]) if Path(sys.argv[0]).stem == "rspo" else "python",
             "versions": versions(),
+            "devices": jax.device_count(),
         }
         store.write(path / "run.json", store.pack_json(record))
         return Run.open(path)
@@ -84,7 +86,7 @@ class Run:
                 f"{path} was written with schema {record.get('schema')}, but this version of rspo reads {SCHEMA}: "
                 "install the version of rspo named in its run.json."
             )
-        return Run(path, record)
+        return _readable(Run, path, record)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from rspo import ppo
 from rspo.config import Config
 from rspo.env import Env
 from rspo.likelihood import References
+from rspo.parallel import everywhere, share_episodes
 from rspo.policy import Normalizer, Policy, init_normalizer, init_policy
 from rspo.rollout import collect
 from rspo.types import Spec, Trajectory
@@ -55,14 +56,14 @@ def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
     def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
         collect_key, ppo_key, objective_key = jax.random.split(jax.random.fold_in(key, state.update), 3)
         policy = state.policy
-        trajectory = collect(env, policy, episodes, collect_key, padding=settings.padding == "count")
+        trajectory = _shared(collect(env, policy, episodes, collect_key, padding=settings.padding == "count"))
         score = objective.score(state.objective, trajectory, references)
         returns = state.returns
         if returns is not None:
             scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)
             score = score._replace(reward=scaled)
         advantage, target = ppo.advantages(settings, policy, trajectory, score)
-        batch = _flatten(trajectory, advantage, target, score.weight)
+        batch = _batch(trajectory, advantage, target, score.weight)
         auxiliary = lambda policy: objective.loss(state.objective, policy, trajectory)  # noqa: E731
         bonus = ppo.entropy_coefficient(settings, state.update)
         policy, opt_state, learned = ppo.update(
@@ -89,18 +90,28 @@ def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
 
         return jax.lax.fori_loop(0, count, body, (state, table))
 
-    return Trainer(jax.jit(partial(init_state, env.spec, config)), jax.jit(advance))
+    # Placements are fixed, or a state from a checkpoint would compile the program once more than one from `advance`.
+    return Trainer(
+        jax.jit(partial(init_state, env.spec, config), out_shardings=everywhere()),
+        jax.jit(advance, in_shardings=everywhere(), out_shardings=everywhere()),
+    )
 
 
-def _flatten(trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
-    flat = lambda x: x.reshape(-1, *x.shape[3:])  # noqa: E731  [T, N, A, ...] -> [B, ...]
+def _shared(trajectory: Trajectory) -> Trajectory:
+    """Every device gets its share of the episodes, and XLA divides what is computed from them."""
+    last_obs = share_episodes(trajectory.last_obs, axis=0)
+    rest = jax.tree.map(lambda leaf: share_episodes(leaf, axis=1), eqx.tree_at(lambda t: t.last_obs, trajectory, None))
+    return eqx.tree_at(lambda t: t.last_obs, rest, last_obs, is_leaf=lambda leaf: leaf is None)
+
+
+def _batch(trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
     counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.action.shape)
     return ppo.Batch(
-        obs=flat(trajectory.obs),
-        action=flat(trajectory.action),
-        log_prob=flat(trajectory.log_prob),
-        advantage=flat(advantage),
-        target=flat(target),
-        counted=flat(counted).astype(jnp.float32),
-        learned=flat(weight != 0).astype(jnp.float32),
+        obs=trajectory.obs,
+        action=trajectory.action,
+        log_prob=trajectory.log_prob,
+        advantage=advantage,
+        target=target,
+        counted=counted.astype(jnp.float32),
+        learned=(weight != 0).astype(jnp.float32),
     )

@@ -1,0 +1,69 @@
+"""rspo's own training, driven as `rspo discover` drives it, and the arithmetic the cores can do at best."""
+
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rspo.archive import Archive, Strategy
+from rspo.env import make
+from rspo.evaluation import Evaluation
+from rspo.presets import preset
+from rspo.search import ROWS, Tools, keys
+
+
+class RspoSide:
+    """One trainer a game, compiled once whatever the number of references."""
+
+    def __init__(self) -> None:
+        jax.config.update("jax_enable_compilation_cache", False)  # the time to compile is one of the results
+        self.tools: dict[str, Tools] = {}
+
+    def compile(self, env: str) -> float:
+        """Seconds to trace and compile a game's training program: a call of no updates."""
+        tools = self.tools[env] = Tools(make(env), preset(env))
+        state, references, key = self._start(env, 0)
+        start = time.perf_counter()
+        jax.block_until_ready(tools.trainer.advance(state, references, key, 0))
+        return time.perf_counter() - start
+
+    def _start(self, env: str, kept: int) -> tuple[Any, Any, Any]:
+        """The start of an iteration with `kept` references. What they are does not matter for the time."""
+        tools = self.tools[env]
+        nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
+        memory = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tools.memory)
+        policies = [jax.device_get(tools.begin(i, 1).state.policy) for i in range(kept)]
+        strategies = [Strategy(i, "novel", nobody, policy, 0.0, memory, 1) for i, policy in enumerate(policies)]
+        references = jax.device_put(tools.references(Archive(tools.config, strategies)))
+        return tools.begin(kept, 1).state, references, keys(tools.config, kept, 1).train
+
+    def train(self, env: str, kept: int, updates: int) -> dict[str, float]:
+        """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as `rspo discover` does."""
+        advance = self.tools[env].trainer.advance
+        state, references, key = self._start(env, kept)
+        jax.block_until_ready((state, references))
+        lengths = []
+        start = time.perf_counter()
+        for done in range(0, updates, ROWS):
+            count = min(ROWS, updates - done)
+            state, table = advance(state, references, key, count)
+            lengths += [float(length) for length in jax.device_get(table)["length"][:count]]
+        jax.block_until_ready(state)
+        seconds = time.perf_counter() - start
+        live = float(np.mean(lengths)) / make(env).spec.horizon
+        return {"seconds": seconds, "steps": updates * preset(env).ppo.batch, "live": live}
+
+    def peak(self, library: str, n: int) -> float:
+        """FLOP/s of an n x n float32 matrix product, the best of three."""
+        a = np.random.default_rng(0).standard_normal((n, n), np.float32)
+        product = np.matmul if library == "numpy" else jax.jit(jnp.matmul)
+        a = a if library == "numpy" else jnp.asarray(a)
+        jax.block_until_ready(product(a, a))
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            jax.block_until_ready(product(a, a))
+            times.append(time.perf_counter() - start)
+        return 2 * n**3 / min(times)
