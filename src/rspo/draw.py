@@ -17,7 +17,7 @@ from rspo.types import Shape
 
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
 EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]
-GLYPHS = {"agent": "@", "goal": "o"}
+GLYPHS = {"agent": "@", "goal": "o", "monster": "M", "apple": "a", "light": "*"}
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")  # Okabe and Ito's
 
 
@@ -83,11 +83,13 @@ def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode
         if shape.role != "agent":
             parts.append(f'<circle cx="{x}" cy="{y}" r="{radius:.1f}" fill="#999"/>')
     for episode in episodes:
-        path = [place(s.x, s.y) for scene in episode.scenes for s in scene if s.role == "agent"]
-        points = " ".join(f"{x},{y}" for x, y in path)
         colour = COLOURS[index % len(COLOURS)]
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" opacity="0.8"/>')
-        parts.append(f'<circle cx="{path[-1][0]}" cy="{path[-1][1]}" r="4" fill="{colour}"/>')
+        agents = [[shape for shape in scene if shape.role == "agent"] for scene in episode.scenes]
+        for shapes in zip(*agents, strict=True):
+            path = [place(shape.x, shape.y) for shape in shapes]
+            points = " ".join(f"{x},{y}" for x, y in path)
+            parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" opacity="0.8"/>')
+            parts.append(f'<circle cx="{path[-1][0]}" cy="{path[-1][1]}" r="4" fill="{colour}"/>')
     found = strategy.evaluation
     title = f"{strategy.index}: {found.descriptor or strategy.status}"
     parts.append(f'<text x="0" y="{side + 18}" font-weight="bold">{escape(title)}</text>')
