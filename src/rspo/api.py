@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,13 @@ def discover(
 def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
-    use_cores(opened.devices)  # sums over another number of devices round otherwise, and the result would differ
+    use_cores(opened.devices)
+    if jax.device_count() != opened.devices:
+        warnings.warn(
+            f"{run} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will round "
+            "otherwise, and the result will differ from that of an uninterrupted run.",
+            stacklevel=2,
+        )
     return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet))
 
 

@@ -99,7 +99,8 @@ class RSPO(Objective):
             case "hard":
                 gate = 1.0 - phi_j
             case "smooth":
-                gate = jnp.broadcast_to(1.0 - phi_j.mean((0, 1)), phi_j.shape)
+                # The mean of what is rejected, not 1 - the mean: that one can round to a little below 0.
+                gate = jnp.broadcast_to((1.0 - phi_j).mean((0, 1)), phi_j.shape)
             case "off":
                 gate = jnp.ones(phi_j.shape)
         return jnp.where(mask, gate, 0.0)
@@ -126,7 +127,7 @@ class RSPO(Objective):
             if self.streams == "grouped":
                 # The mean over the references that reject, so that the stream's weight, not its scale, fades to 0.
                 total = weight.sum(-1, keepdims=True)
-                r = (weight * r).sum(-1, keepdims=True) / jnp.maximum(total, 1e-8)
+                r = (weight * r).sum(-1, keepdims=True) / jnp.where(total > 0, total, 1.0)
                 weight = total
             rewards.append(r)
             weights.append(lam * weight)
