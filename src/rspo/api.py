@@ -27,7 +27,7 @@ def discover(
     env: str | Env,
     *,
     out: str | Path | None = None,
-    objective: str = "rspo",
+    objective: str | None = None,
     config: Config | None = None,
     quiet: bool = False,
     **settings: Any,
@@ -41,7 +41,11 @@ def discover(
     use_cores()
     name = env if isinstance(env, str) else type(env).__name__
     world = make(env) if isinstance(env, str) else env
-    config = merge(config or preset(name, objective), {"env": name, **settings}, "discover()")
+    if config is not None and objective not in (None, config.objective):
+        raise InputError(
+            f"The objective is '{objective}', but that of `config` is '{config.objective}': give only one."
+        )
+    config = merge(config or preset(name, objective or "rspo"), {"env": name, **settings}, "discover()")
     validate(config, world.spec)
     run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, View(config, quiet))
@@ -95,15 +99,16 @@ def world_of(run: str | Path) -> Env:
 
 
 def _world(run: Run, env: Env | None) -> Env:
-    if env is not None:
-        return env
     try:
-        return make(run.config.env)
+        world = make(run.config.env) if env is None else env
     except InputError as error:
         raise InputError(
             f"{run.path} was made with the environment object {run.config.env}, which has no registered name: use "
             "rspo.resume(run, env=...) or rspo.evaluate(run, env=...) from Python."
         ) from error
+    if world.spec != run.spec:
+        raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
+    return world
 
 
 def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive:

@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import math
+import os
+import shlex
 import signal
 import sys
 import time
@@ -67,15 +70,21 @@ def main() -> NoReturn:
     """The entry point `rspo`."""
     signal.signal(signal.SIGTERM, _interrupt)  # a polite kill keeps as much as Ctrl-C
     try:
-        sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+        sys.exit(code)
     except RspoError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"rspo: {error}", markup=False)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # `rspo list | head`
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as error:
+        # What was not written cannot be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # `rspo list | head`
+            sys.exit(0)
+        print(f"rspo: Cannot write the result: {error.strerror or error}.", file=sys.stderr)
+        sys.exit(1)
 
 
 def _interrupt(*_: Any) -> None:
@@ -144,7 +153,9 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
     # What the other flags mean depends on the environment and the method, so these are looked at first.
     file = _value_of("--config", arguments)
     settings = _read_toml(Path(file)) if file else {}
-    env = arguments[0] if arguments and not arguments[0].startswith("-") else settings.get("env", "")
+    env = _environment_in(arguments) or settings.get("env", "")
+    if not isinstance(env, str):
+        raise InputError(f"{file} sets 'env' to {env!r}, but it must be the name of an environment; see `rspo list`.")
     objective = _value_of("--objective", arguments) or settings.get("objective", "rspo")
     asked_for_help = {"-h", "--help"} & set(arguments)
     if not env and not asked_for_help:
@@ -166,6 +177,16 @@ def _value_of(flag: str, arguments: list[str]) -> str | None:
         if argument.startswith(flag + "="):
             return argument.removeprefix(flag + "=")
     return None
+
+
+def _environment_in(arguments: list[str]) -> str | None:
+    """The environment's name, wherever it stands among the flags; an unknown name only where it comes first."""
+    from rspo.env import environments
+
+    valued = {i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective")}
+    free = [argument for i, argument in enumerate(arguments) if i not in valued]
+    first = arguments[0] if arguments and not arguments[0].startswith("-") else None
+    return next((argument for argument in free if argument in environments()), first)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -191,9 +212,9 @@ def finish(archive: "Archive", out: Path) -> int:
 
     Console().print(strategy_table(archive))
     if archive.interrupted:
-        print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {out}")
+        print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
         return 130
-    print(f"Kept in {out}. Watch one with: rspo play {out} 0")
+    print(f"Kept in {out}. Watch one with: rspo play {shlex.quote(str(out))} 0")
     return 0
 
 
@@ -227,8 +248,7 @@ def play(arguments: list[str]) -> int:
 
     archive = api.load(options.run)
     env = api.world_of(options.run)
-    if options.strategy is not None and not 0 <= options.strategy < len(archive):
-        raise InputError(f"There is no strategy {options.strategy} in {options.run}: it has 0 to {len(archive) - 1}.")
+    _check_play(options, len(archive))
     chosen = list(archive) if options.strategy is None else [archive[options.strategy]]
     episodes = [draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen]
     if options.svg is not None:
@@ -242,11 +262,25 @@ def play(arguments: list[str]) -> int:
     return 0
 
 
+def _check_play(options: Play, count: int) -> None:
+    if count == 0:
+        raise InputError(f"There are no strategies in {options.run} yet. Go on with `rspo resume {options.run}`.")
+    if options.strategy is not None and not 0 <= options.strategy < count:
+        raise InputError(f"There is no strategy {options.strategy} in {options.run}: it has 0 to {count - 1}.")
+    if not 1 <= options.episodes <= 1000:
+        raise InputError(f"episodes is {options.episodes}, but it must be from 1 to 1000.")
+    if not 0 <= options.seed < 2**32:
+        raise InputError(f"seed is {options.seed}, but it must be from 0 to {2**32 - 1}.")
+    if not 0 < options.speed < math.inf:
+        raise InputError(f"speed is {options.speed}, but it must be greater than 0, in steps a second.")
+
+
 def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None:
     """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
     from rspo import draw
+    from rspo.view import printable
 
-    title = f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip()
+    title = printable(f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip())
     frames = [draw.text(scene) for scene in episode.scenes]
     for t, frame in enumerate(frames):
         last = t == len(frames) - 1

@@ -1,8 +1,10 @@
 """The typed configuration of a run: what the command line's flags, a configuration file and `config.json` all hold."""
 
 import dataclasses
+import math
 import types
 import typing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -52,22 +54,38 @@ class Config:
         return self.ppo.batch // spec.horizon
 
 
+# What each number may be, both ends included. Those not named here must be 0 or more.
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "iterations": (1, 10**4),
+    "seed": (0, 2**32 - 1),
+    "ppo.batch": (1, 10**8),
+    "ppo.updates": (1, 10**9),
+    "ppo.epochs": (1, 10**6),
+    "ppo.minibatches": (1, 10**8),
+    "ppo.hidden": (1, 10**5),
+    "ppo.layers": (1, 100),
+    "ppo.gamma": (0, 1),
+    "ppo.gae_lambda": (0, 1),
+    "ppo.momentum": (0, 0.9999),
+    "measure.delta": (-math.inf, math.inf),
+    "measure.discount": (0, 1),
+    "judge.episodes": (1, 10**7),
+    "judge.quality": (-math.inf, math.inf),
+    "judge.accept": (0, 1),
+    "judge.attempts": (1, 10**6),
+}
+_ABOVE_ZERO = {"ppo.learning_rate", "ppo.clip", "ppo.gradient_clip", "measure.alpha", "measure.cap"}
+
+
 def validate(config: Config, spec: Spec) -> None:
     """Refuse, in one sentence, what could not run."""
-    ppo, measure, judge = config.ppo, config.measure, config.judge
-    _at_least("iterations", config.iterations, 1)
-    _at_least("seed", config.seed, 0)
-    for name in ("updates", "epochs", "minibatches", "hidden", "layers"):
-        _at_least(f"ppo.{name}", getattr(ppo, name), 1)
-    for name in ("learning_rate", "clip", "gradient_clip"):
-        _above_zero(f"ppo.{name}", getattr(ppo, name))
-    for name in ("decay", "entropy_decay"):
-        start, end = span = getattr(ppo, name)
-        if not 0 <= start <= end <= 1:
-            raise InputError(f"ppo.{name} is {span}, but it must be two numbers between 0 and 1, the smaller first.")
-    for name in ("gamma", "gae_lambda", "momentum"):
-        _share(f"ppo.{name}", getattr(ppo, name))
-    if ppo.batch % spec.horizon or ppo.batch < spec.horizon:
+    for name, value in _flat(config):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            _check_number(name, value)
+        elif isinstance(value, tuple):
+            _check_span(name, value)
+    ppo = config.ppo
+    if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon
         raise InputError(
             f"ppo.batch is {ppo.batch}, but it must be a multiple of the episode length {spec.horizon}: try {near}."
@@ -75,32 +93,34 @@ def validate(config: Config, spec: Spec) -> None:
     samples = ppo.batch * spec.agents
     if samples % ppo.minibatches:
         raise InputError(f"ppo.minibatches is {ppo.minibatches}, but it must divide the {samples} samples of a batch.")
-    _above_zero("measure.alpha", measure.alpha)
-    _share("measure.discount", measure.discount)
-    if measure.cap is not None:
-        _above_zero("measure.cap", measure.cap)
-    _at_least("judge.episodes", judge.episodes, 1)
-    _at_least("judge.attempts", judge.attempts, 1)
-    _share("judge.accept", judge.accept)
-    for setting in dataclasses.fields(config.method):
-        value = getattr(config.method, setting.name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            _at_least(f"method.{setting.name}", value, 0)
 
 
-def _at_least(name: str, value: float, bound: int) -> None:
-    if not value >= bound:
-        raise InputError(f"{name} is {value}, but it must be {bound} or more.")
+def _flat(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single setting by its full name."""
+    for setting in dataclasses.fields(group):
+        value = getattr(group, setting.name)
+        if dataclasses.is_dataclass(value):
+            yield from _flat(value, f"{prefix}{setting.name}.")
+        else:
+            yield f"{prefix}{setting.name}", value
 
 
-def _above_zero(name: str, value: float) -> None:
-    if not value > 0:
+def _check_number(name: str, value: float) -> None:
+    least, most = _BOUNDS.get(name, (0, math.inf))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name} is {value}, but it must be a finite number.")
+    if name in _ABOVE_ZERO and value <= 0:
         raise InputError(f"{name} is {value}, but it must be greater than 0.")
+    if value < least:
+        raise InputError(f"{name} is {value}, but it must be {least} or more.")
+    if value > most:
+        raise InputError(f"{name} is {value}, but it must be {most} or less.")
 
 
-def _share(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise InputError(f"{name} is {value}, but it must lie between 0 and 1.")
+def _check_span(name: str, span: tuple[float, ...]) -> None:
+    start, end = span
+    if not 0 <= start <= end <= 1:
+        raise InputError(f"{name} is {span}, but it must be two numbers between 0 and 1, the smaller first.")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -129,20 +149,27 @@ def merge(default: Any, data: dict[str, Any], source: str, prefix: str = "") -> 
                 raise InputError(f"{source} sets '{prefix}{name}' to {value!r}, but it is a group of settings.")
             changes[name] = merge(current, value, source, f"{prefix}{name}.")
         else:
-            changes[name] = _checked(hints[name], value, f"{source} sets '{prefix}{name}' to {value!r}")
+            changes[name] = checked(hints[name], value, f"{source} sets '{prefix}{name}' to {value!r}")
     return dataclasses.replace(default, **changes)
 
 
-def _checked(hint: Any, value: Any, complaint: str) -> Any:
+def checked(hint: Any, value: Any, complaint: str) -> Any:
+    """`value` if it fits the type `hint`, integers as floats where these are wanted; else `complaint` and why."""
     if typing.get_origin(hint) is Literal:
-        if value not in typing.get_args(hint):
+        if not isinstance(value, str) or value not in typing.get_args(hint):
             raise InputError(f"{complaint}, but allowed are: {', '.join(map(str, typing.get_args(hint)))}.")
         return value
     if typing.get_origin(hint) is tuple:
         parts = typing.get_args(hint)
+        if isinstance(value, list | tuple) and parts[-1] is Ellipsis:
+            parts = parts[:1] * len(value)
         if not isinstance(value, list | tuple) or len(value) != len(parts):
             raise InputError(f"{complaint}, but it must be a list of {len(parts)} numbers.")
-        return tuple(_checked(part, item, complaint) for part, item in zip(parts, value, strict=True))
+        return tuple(checked(part, item, complaint) for part, item in zip(parts, value, strict=True))
+    if typing.get_origin(hint) is Mapping:
+        if not isinstance(value, dict):
+            raise InputError(f"{complaint}, but it must be a table.")
+        return {checked(str, k, complaint): checked(typing.get_args(hint)[1], v, complaint) for k, v in value.items()}
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     for option in options:
         if option is float and isinstance(value, int) and not isinstance(value, bool):

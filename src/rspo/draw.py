@@ -14,6 +14,7 @@ from rspo.archive import Strategy
 from rspo.env import Env, at
 from rspo.rollout import collect
 from rspo.types import Shape
+from rspo.view import printable
 
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
 EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]
@@ -91,7 +92,7 @@ def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" opacity="0.8"/>')
             parts.append(f'<circle cx="{path[-1][0]}" cy="{path[-1][1]}" r="4" fill="{colour}"/>')
     found = strategy.evaluation
-    title = f"{strategy.index}: {found.descriptor or strategy.status}"
+    title = printable(f"{strategy.index}: {found.descriptor or strategy.status}")
     parts.append(f'<text x="0" y="{side + 18}" font-weight="bold">{escape(title)}</text>')
     parts.append(f'<text x="0" y="{side + 36}">return {found.greedy_return_mean:.2f}</text>')
     return "".join(parts)

@@ -67,8 +67,10 @@ def environments() -> dict[str, str]:
 def make(name: str) -> Env:
     """The environment of this name."""
     _load()
-    if name not in _REGISTRY:
-        raise InputError(f"Unknown environment '{name}'. {suggestion(name, _REGISTRY)} `rspo list` shows them all.")
+    if not isinstance(name, str) or name not in _REGISTRY:
+        raise InputError(
+            f"Unknown environment '{name}'. {suggestion(str(name), _REGISTRY)} `rspo list` shows them all."
+        )
     return _REGISTRY[name][0]()
 
 

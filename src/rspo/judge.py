@@ -28,11 +28,14 @@ class Verdict(NamedTuple):
 def judge(evaluation: Evaluation, archive: Archive, random_return: float) -> Verdict:
     settings = archive.config.judge
     earlier = [strategy.evaluation for strategy in archive if strategy.status != "failed"]
-    share = settings.quality if earlier else 0.0
-    best = earlier[0].return_mean if earlier else random_return
     names = {found.descriptor for found in earlier}
+    if earlier:
+        bar = random_return + settings.quality * (earlier[0].return_mean - random_return)
+        good = evaluation.return_mean >= bar
+    else:
+        good = evaluation.return_mean > random_return
     return Verdict(
-        good=evaluation.return_mean > random_return + share * (best - random_return),
+        good=good,
         distant=all(accepted >= settings.accept for accepted in evaluation.accepted_by),
         new=evaluation.descriptor is None or (evaluation.clear and evaluation.descriptor not in names),
     )

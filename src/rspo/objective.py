@@ -75,8 +75,8 @@ def objectives() -> dict[str, str]:
 def make_objective(name: str) -> Objective:
     """The objective of this name with its default settings."""
     _load()
-    if name not in _REGISTRY:
-        raise InputError(f"Unknown objective '{name}'. {suggestion(name, _REGISTRY)} `rspo list` shows them all.")
+    if not isinstance(name, str) or name not in _REGISTRY:
+        raise InputError(f"Unknown objective '{name}'. {suggestion(str(name), _REGISTRY)} `rspo list` shows them all.")
     return _REGISTRY[name][0]()
 
 

@@ -1,6 +1,7 @@
 """The policy: an actor, a critic with one value head a reward channel, and the observation normaliser they share."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,11 +23,12 @@ class MLP(eqx.Module):
     def __call__(self, x: Any) -> Any:
         tanh = x.__array_namespace__().tanh
         # Features first, samples last: a training update takes a sixth less time than with samples first.
-        columns = x.reshape(-1, x.shape[-1]).T
+        *batch, size = x.shape
+        columns = x.reshape(math.prod(batch), size).T
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             columns = tanh(weight.T @ columns + bias[:, None])
         columns = self.weights[-1].T @ columns + self.biases[-1][:, None]
-        return columns.T.reshape(*x.shape[:-1], -1)
+        return columns.T.reshape(*batch, columns.shape[0])
 
 
 def init_mlp(sizes: tuple[int, ...], last_gain: float, key: Array) -> MLP:

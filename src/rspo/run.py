@@ -17,9 +17,10 @@ import importlib.metadata
 import json
 import os
 import platform
-import shutil
+import shlex
 import sys
 import time
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,20 +46,30 @@ class Run:
 
     def __init__(self, path: Path, record: dict[str, Any]) -> None:
         self.path = path
-        self.devices: int = record["devices"]
-        self.config: Config = configuration.from_dict(record["config"], str(path / "run.json"))
-        spec = record["spec"]
-        self.spec = Spec(**{**spec, "action_space": Discrete(*spec["action_space"])})
+        source = str(path / "run.json")
+        self.devices = _whole_number(record["devices"], 1, 4096, f"{source}: devices")
+        spec = dict(record["spec"])
+        (actions,) = spec.pop("action_space")
+        sizes = {name: _whole_number(value, 0, 10**6, f"{source}: {name}") for name, value in spec.items()}
+        self.spec = Spec(**sizes, action_space=Discrete(_whole_number(actions, 1, 10**6, f"{source}: actions")))
+        _whole_number(self.spec.horizon, 1, 10**6, f"{source}: horizon")
+        try:
+            self.config: Config = configuration.from_dict(record["config"], source)
+            configuration.validate(self.config, self.spec)
+        except InputError as error:
+            raise StoreError(f"{source} is damaged: {error}") from error
+        # What every part of the run carries too, so that no part of another one is taken for its own.
+        self.identity = store.sha256(json.dumps([record[k] for k in ("config", "spec", "devices")]).encode())
 
     @staticmethod
     def create(path: Path, config: Config, spec: Spec) -> "Run":
         """A new run in a folder that is absent or empty."""
         try:
-            if path.is_dir() and any(path.iterdir()):
+            if path.is_dir() and not _is_free(path):
                 raise InputError(
                     f"The folder {path} is not empty. Choose another with --out, or go on with `rspo resume {path}`."
                 )
-            (path / "strategies").mkdir(parents=True)
+            (path / "strategies").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(store.explain(error, path)) from error
         record = {
@@ -66,7 +77,7 @@ class Run:
             "config": configuration.to_dict(config),
             "spec": {**spec._asdict(), "action_space": list(spec.action_space)},
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "command": " ".join(["rspo", *sys.argv[1:]]) if Path(sys.argv[0]).stem == "rspo" else "python",
+            "command": _command(),
             "versions": versions(),
             "devices": jax.device_count(),
         }
@@ -111,27 +122,38 @@ class Run:
     def _sweep(self) -> None:
         """Remove what a killed process left half-written."""
         for leftover in [*self.path.glob(".*.tmp"), *(self.path / "strategies").glob(".*.tmp")]:
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            store.remove(leftover)
 
     def load(self) -> Archive:
         """The strategies found so far."""
-        folders = sorted(p for p in (self.path / "strategies").glob("*") if not p.name.startswith("."))
-        names = [folder.name for folder in folders]
-        if names != [_folder_name(i) for i in range(len(folders))]:
-            raise InputError(f"{self.path} is damaged: its strategies are {', '.join(names)}, so some are missing.")
-        return Archive(self.config, [_readable(self._strategy, folder) for folder in folders])
+        home = self.path / "strategies"
+        if not home.is_dir():
+            raise InputError(f"{self.path} is damaged: its folder of strategies is missing.")
+        names = {p.name for p in home.iterdir() if not p.name.startswith(".")}
+        wanted = [_folder_name(i) for i in range(len(names))]
+        if names != set(wanted) or len(names) > self.config.iterations:
+            found = ", ".join(sorted(names))
+            raise InputError(f"{self.path} is damaged: its strategies are {found}: some are missing, or too many.")
+        return Archive(self.config, [_readable(self._strategy, home / name) for name in wanted])
 
     def _strategy(self, folder: Path) -> Strategy:
-        record = store.read_json(folder / "strategy.json")
-        for name, checksum in record.pop("files").items():
-            file = folder / name
-            if not file.is_file() or store.sha256(file.read_bytes()) != checksum:
-                raise StoreError(f"{file} is missing or was changed after it was written.")
+        source = folder / "strategy.json"
+        record = store.read_json(source)
+        self._check_identity(record, source)
+        files = record.pop("files")
+        for name in ("policy.safetensors", "metrics.jsonl"):
+            if not (folder / name).is_file() or store.sha256((folder / name).read_bytes()) != files[name]:
+                raise StoreError(f"{folder / name} is missing or was changed after it was written.")
         arrays, _ = store.read_arrays(folder / "policy.safetensors")
         policy, memory = store.fill(self._kept(), arrays, folder / "policy.safetensors")
-        evaluation = record.pop("evaluation")
-        evaluation = {name: tuple(v) if isinstance(v, list) else v for name, v in evaluation.items()}
-        return Strategy(**record, evaluation=Evaluation(**evaluation), policy=policy, memory=memory)
+        evaluation = _typed(Evaluation, record.pop("evaluation"), source)
+        if record["index"] != int(folder.name) or not 1 <= record["attempt"] <= self.config.judge.attempts:
+            raise StoreError(f"{source} is not of this place in this run.")
+        return _typed(Strategy, record, source, evaluation=evaluation, policy=policy, memory=memory)
+
+    def _check_identity(self, record: dict[str, Any], source: Path) -> None:
+        if record.pop("run") != self.identity:
+            raise StoreError(f"{source} belongs to another run than {self.path}.")
 
     def _kept(self) -> Any:
         """The shapes of what a strategy file holds."""
@@ -145,7 +167,7 @@ class Run:
         else:
             self._save_strategy(event)
             # Only now: a kill between the two leaves a checkpoint of an iteration that is done, which resuming ignores.
-            (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+            store.remove(self.path / "checkpoint.safetensors")
             self.summarize(archive)
 
     def _save_strategy(self, found: Found) -> None:
@@ -158,6 +180,7 @@ class Run:
             "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in found.rows).encode(),
         }
         record = {
+            "run": self.identity,
             **{name: getattr(strategy, name) for name in ("index", "status", "threshold", "attempt")},
             "evaluation": dataclasses.asdict(strategy.evaluation),
             "files": {name: store.sha256(data) for name, data in files.items()},
@@ -179,6 +202,7 @@ class Run:
     def _save_checkpoint(self, position: Position) -> None:
         arrays = store.named_leaves(jax.device_get(position.state))
         record = {
+            "run": self.identity,
             "iteration": position.iteration,
             "attempt": position.attempt,
             "rows": list(position.rows),
@@ -197,10 +221,12 @@ class Run:
     def _position(self, path: Path, iteration: int) -> Position | None:
         arrays, metadata = store.read_arrays(path)
         record = store.unpack_json(metadata.get("rspo", ""), path)
+        self._check_identity(record, path)
         if record["arrays"] != store.arrays_digest(arrays):
             raise StoreError(f"{path} was changed after it was written: its checksum does not match.")
         if record["iteration"] != iteration:
-            return None  # the process was killed after it kept the strategy, before it removed this file
+            store.remove(path)  # the process was killed after it kept the strategy, before it removed this file
+            return None
         state: TrainState = store.fill(shapes(self.config, self.spec)[0], arrays, path)
         return Position(iteration, record["attempt"], state, tuple(record["rows"]))
 
@@ -227,6 +253,34 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
 
 
+def _is_free(folder: Path) -> bool:
+    """Whether there is nothing in it but what a process left that was killed before it wrote the first file."""
+    return all(p.name == ".run.json.tmp" or (p.name == "strategies" and not any(p.iterdir())) for p in folder.iterdir())
+
+
+def _command() -> str:
+    """The command line that this process was started with, if it was ours."""
+    program = Path(sys.argv[0])
+    ours = program.stem == "rspo" or program.parts[-2:] == ("rspo", "cli.py")
+    return shlex.join(["rspo", *sys.argv[1:]]) if ours else "python"
+
+
+def _whole_number(value: Any, least: int, most: int, what: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise StoreError(f"{what} is {value!r}, but it must be a whole number from {least} to {most}.")
+    return value
+
+
+def _typed(kind: Any, record: dict[str, Any], source: Path, **parts: Any) -> Any:
+    """A dataclass from a record whose every value has the type of its field; `parts` are taken as they are."""
+    hints = typing.get_type_hints(kind)
+    values = {
+        name: configuration.checked(hints[name], value, f"{source} has '{name}' as {value!r}")
+        for name, value in record.items()
+    }
+    return kind(**values, **parts)
+
+
 def _folder_name(index: int) -> str:
     return f"{index:03d}"
 
@@ -235,7 +289,9 @@ def _readable(read: Any, path: Path, *arguments: Any) -> Any:
     """A folder that cannot be read is bad input: say what is wrong with it and what to do."""
     try:
         return read(path, *arguments)
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged: it lacks what a run of rspo holds ({error}).") from error
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"{path} is damaged: it does not hold what a run of rspo does ({error}).") from error
+    except OSError as error:
+        raise InputError(f"Cannot read {error.filename or path}: {error.strerror or error}.") from error
     except StoreError as error:
         raise InputError(f"{error} Restore it from a copy, or start a new run.") from error

@@ -1,6 +1,6 @@
 """The outer loop: train a policy, judge it, keep it, train the next one to differ. No files and no printing here."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -118,16 +118,24 @@ def _train(tools: Tools, archive: Archive, position: Position) -> Generator[Posi
         count = min(ROWS, config.ppo.updates - done)
         state, table = tools.trainer.advance(position.state, references, key, count)
         rows = tuple(_row(jax.device_get(table), i, done, kept) for i in range(count))
-        for row in rows:
-            if not np.isfinite(row["loss"]):
-                raise DivergedError(
-                    f"Training diverged in iteration {position.iteration + 1} at update {row['update']}: the loss is "
-                    f"{row['loss']}. Try a lower ppo.learning_rate (now {config.ppo.learning_rate:g}), and check the "
-                    "environment's rewards and observations for numbers that are not finite."
-                )
+        _check_finite(config, position.iteration, rows, state)
         position = position._replace(state=state, rows=position.rows + rows)
         yield position
     return position
+
+
+def _check_finite(config: Config, iteration: int, rows: Sequence[dict[str, Any]], state: TrainState) -> None:
+    """The loss is measured before each step, so the last step shows in the policy alone."""
+    losses = [(row["update"], row["loss"]) for row in rows if not np.isfinite(row["loss"])]
+    # Below the root of the largest number, so that products of two weights are numbers too; false for nan.
+    sound = all((np.abs(leaf) < 1e18).all() for leaf in jax.tree.leaves(jax.device_get(state.policy)))
+    if losses or not sound:
+        update, loss = losses[0] if losses else (rows[-1]["update"], "beyond all numbers")
+        raise DivergedError(
+            f"Training diverged in iteration {iteration + 1} at update {update}: the loss is {loss}. Try a lower "
+            f"ppo.learning_rate (now {config.ppo.learning_rate:g}), and check the environment's rewards and "
+            "observations for numbers that are not finite."
+        )
 
 
 def _row(table: dict[str, np.ndarray], i: int, done: int, kept: int) -> dict[str, Any]:

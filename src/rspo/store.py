@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,14 @@ def write(path: Path, data: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        raise StoreError(explain(error, path)) from error
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a whole folder, if it is there."""
+    try:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    except OSError as error:
         raise StoreError(explain(error, path)) from error
 
 
@@ -75,7 +84,7 @@ def unpack_json(text: bytes | str, source: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(text)
         checksum = record.pop("sha256")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise StoreError(f"{source} is damaged: it is not a complete record of rspo.") from error
     if checksum != _digest(record):
         raise StoreError(f"{source} was changed after it was written: its checksum does not match.")
@@ -132,6 +141,7 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
     """One checksum over names and contents, for arrays that travel with metadata in one file."""
     whole = hashlib.sha256()
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        whole.update(f"{name}{array.shape}{array.dtype}".encode() + array.tobytes())
+        array = arrays[name]
+        head = json.dumps([name, array.shape, str(array.dtype)]).encode()
+        whole.update(head + array.tobytes())
     return whole.hexdigest()

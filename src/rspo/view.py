@@ -5,12 +5,19 @@ import time
 from collections.abc import Iterator
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.search import Found, Position
+
+
+def printable(text: str) -> str:
+    """Without what would move the cursor or change colours: names in a run folder may come from anywhere."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
 
 STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
 PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal
@@ -62,7 +69,7 @@ class View:
 
     def _sentence(self, strategy: Strategy) -> str:
         found, style = strategy.evaluation, STYLES[strategy.status]
-        name = f" '{found.descriptor}'" if found.descriptor else ""
+        name = f" '{escape(printable(found.descriptor))}'" if found.descriptor else ""
         return (
             f"iteration {strategy.index + 1}/{self.config.iterations}  [{style}]{strategy.status}[/]{name}  return "
             f"{found.return_mean:.3f} (greedy {found.greedy_return_mean:.3f})  accepted {found.accepted:.0%}  "
@@ -87,14 +94,14 @@ def strategy_table(archive: Archive) -> Table:
     )
     for column in ("#", "status", "strategy"):
         table.add_column(column)
-    for column in ("return", "± std", "greedy", "accepted"):
+    for column in ("return", "std", "greedy", "accepted"):
         table.add_column(column, justify="right")
     for strategy in archive:
         found = strategy.evaluation
         table.add_row(
             str(strategy.index),
             f"[{STYLES[strategy.status]}]{strategy.status}[/]",
-            found.descriptor or "",
+            escape(printable(found.descriptor or "")),
             f"{found.return_mean:.3f}",
             f"{found.return_std:.3f}",
             f"{found.greedy_return_mean:.3f}",

@@ -1,0 +1,189 @@
+"""RSPO's reward switching against the paper's equation, for every way of switching."""
+
+import dataclasses
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import plain
+from rspo.likelihood import Measure
+from rspo.objective import Objective
+from rspo.objectives.rspo import RSPO
+from rspo.reward_model import RewardModel
+from rspo.types import Discrete, Spec
+
+CAPACITY, ACTIONS, OBS = 3, 4, 3
+SPEC = Spec(OBS, Discrete(ACTIONS), horizon=5)
+SEEDS = st.integers(0, 2**32 - 1)
+
+score = jax.jit(
+    lambda method, trajectory, references: method.score((), trajectory, references), static_argnames="method"
+)
+
+EVERY_SWITCH = [
+    RSPO(lambda_b=0.7, lambda_r=0.3, switch=switch, rejected=rejected, streams=streams)
+    for switch, rejected, streams in itertools.product(
+        ("hard", "smooth", "off"), ("zero", "mask"), ("single", "grouped", "per-reference")
+    )
+]
+EVERY_KIND = [
+    RSPO(lambda_b=lambda_b, lambda_r=lambda_r, streams=streams)
+    for streams in ("single", "grouped", "per-reference")
+    for lambda_b, lambda_r in ((2.0, 0.0), (0.0, 2.0), (0.0, 0.0))
+]
+
+
+def name(method):
+    return f"{method.switch}-{method.rejected}-{method.streams}-{method.lambda_b}-{method.lambda_r}"
+
+
+class Case:
+    """A random batch, references and reward models, with the plain NLLs and errors under each."""
+
+    def __init__(self, seed, kept, padding=True, measure=None, capacity=CAPACITY, outlier=1.0):
+        rng = np.random.default_rng(seed)
+        self.measure = measure or Measure()
+        self.trajectory = plain.random_trajectory(rng, obs=OBS, actions=ACTIONS, padding=padding)
+        self.trajectory.reward[:, 0] *= outlier
+        self.policies = [plain.random_policy(rng, OBS, ACTIONS) for _ in range(CAPACITY)]
+        self.models = [RewardModel(plain.random_mlp(rng, (OBS + ACTIONS, 5, 1)), ACTIONS) for _ in range(CAPACITY)]
+        self.nll = [plain.step_nll(policy, self.trajectory, self.measure.cap) for policy in self.policies[:kept]]
+        self.error = [plain.reward_error(model, self.trajectory, self.measure.cap) for model in self.models[:kept]]
+        sums = [plain.episode_nll(steps, self.measure.discount) for steps in self.nll]
+        self.threshold = [plain.between(rng, total) for total in sums]
+        self.references = plain.references(
+            self.policies, self.threshold, capacity, kept, memory=self.models, measure=self.measure
+        )
+
+    def wanted(self, method):
+        reward = self.trajectory.reward
+        return plain.score(method, reward, self.nll, self.error, self.threshold, self.measure.discount)
+
+
+def places(method, kept, capacity):
+    """The channels that belong to kept references (or to none), out of those for `capacity` references."""
+    kinds = (method.lambda_b > 0) + (method.lambda_r > 0)
+    if method.streams != "per-reference":
+        return list(range(method.channels(capacity)))
+    return [0, *(1 + kind * capacity + j for kind in range(kinds) for j in range(kept))]
+
+
+def check(method, case, kept):
+    found = score(method, case.trajectory, case.references)
+    reward, weight = case.wanted(method)
+    channels = places(method, kept, CAPACITY)
+    assert found.reward.shape[-1] == found.weight.shape[-1] == method.channels(CAPACITY)
+    np.testing.assert_allclose(found.weight[..., channels], weight, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.reward[..., channels], reward, rtol=1e-3, atol=1e-4)
+    empty = [c for c in range(method.channels(CAPACITY)) if c not in channels]
+    assert not found.reward[..., empty].any()
+    assert not found.weight[..., empty].any()
+
+
+@pytest.mark.parametrize("method", EVERY_SWITCH + EVERY_KIND, ids=name)
+@settings(max_examples=15)
+@given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
+def test_the_score_is_the_papers_switching_reward(method, seed, kept, padding):
+    check(method, Case(seed, kept, padding), kept)
+
+
+@settings(max_examples=15)
+@given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
+def test_cap_and_discount_enter_the_switch_and_the_cap_the_reward(seed, kept, padding):
+    """The filter sees the discounted sum of capped steps; intrinsic rewards are capped but not discounted."""
+    measure = Measure(cap=1.5, discount=0.8)
+    check(RSPO(lambda_b=0.7, lambda_r=0.3), Case(seed, kept, padding, measure), kept)
+
+
+@settings(max_examples=15)
+@given(seed=SEEDS, kept=st.integers(0, CAPACITY), outlier=st.sampled_from([1.0, 30.0]))
+def test_errors_can_be_scaled_by_the_size_of_their_sums_in_the_batch(seed, kept, outlier):
+    """By their mean or their deviation, whichever is larger; with an outlier it is the deviation."""
+    measure = Measure(discount=0.8)
+    case = Case(seed, kept, measure=measure, outlier=outlier)
+    for j, error in enumerate(case.error):
+        total = plain.episode_nll(error, measure.discount)
+        case.error[j] = error / max(total.mean(), total.std())
+    check(RSPO(lambda_b=0.7, lambda_r=0.3, error_scale="batch"), case, kept)
+
+
+@pytest.mark.parametrize("streams", ["single", "grouped", "per-reference"])
+@pytest.mark.parametrize("switch", ["hard", "smooth"])
+@settings(max_examples=15)
+@given(seed=SEEDS, kept=st.integers(0, CAPACITY))
+def test_empty_places_change_nothing(streams, switch, seed, kept):
+    """An archive of capacity 7 gives the same score as one of capacity 3, whatever the empty places hold."""
+    method = RSPO(lambda_b=0.7, lambda_r=0.3, switch=switch, streams=streams)
+    small, large = Case(seed, kept), Case(seed, kept, capacity=7)
+    one, other = (score(method, case.trajectory, case.references) for case in (small, large))
+    chosen, others = places(method, kept, CAPACITY), places(method, kept, 7)
+    np.testing.assert_allclose(one.reward[..., chosen], other.reward[..., others], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(one.weight[..., chosen], other.weight[..., others], rtol=1e-5, atol=1e-6)
+    for metric in ("accepted", "intrinsic"):
+        np.testing.assert_allclose(one.metrics[metric], other.metrics[metric], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(one.metrics["accepted_by"][:kept], other.metrics["accepted_by"][:kept])
+
+
+@settings(max_examples=15)
+@given(seed=SEEDS, kept=st.integers(1, CAPACITY))
+def test_metrics_say_what_was_accepted(seed, kept):
+    case, method = Case(seed, kept), RSPO(lambda_b=0.5)
+    metrics = score(method, case.trajectory, case.references).metrics
+    phi_j = np.stack([plain.episode_nll(s) >= d for s, d in zip(case.nll, case.threshold, strict=True)], -1)
+    np.testing.assert_allclose(metrics["accepted"], phi_j.all(-1).mean(), rtol=1e-6)
+    np.testing.assert_allclose(metrics["accepted_by"][:kept], phi_j.mean((0, 1)), rtol=1e-6)
+    bonus = sum(0.5 * (1 - phi_j[..., j]) * case.nll[j] for j in range(kept))
+    np.testing.assert_allclose(metrics["intrinsic"], bonus.mean(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", EVERY_SWITCH, ids=name)
+def test_without_references_every_variant_is_plain_reinforcement_learning(method):
+    case = Case(0, 0)
+    found = score(method, case.trajectory, case.references)
+    plain_rl = Objective().score((), case.trajectory, case.references)
+    np.testing.assert_array_equal(found.reward[..., :1], plain_rl.reward)
+    np.testing.assert_array_equal(found.weight[..., :1], plain_rl.weight)
+    assert not found.weight[..., 1:].any()
+    assert float(found.metrics["accepted"]) == 1.0
+
+
+@pytest.mark.parametrize("streams", ["single", "grouped", "per-reference"])
+def test_if_all_is_rejected_nothing_is_divided_by_zero(streams):
+    case = Case(0, 2)
+    all_rejected = plain.references(case.policies, [1e6, 1e6], CAPACITY, 2, memory=case.models)
+    found = score(RSPO(rejected="mask", streams=streams), case.trajectory, all_rejected)
+    assert np.isfinite(found.reward).all()
+    assert not found.weight[..., 0].any()
+    zeroed = score(RSPO(rejected="zero", streams="grouped", lambda_b=0.0), case.trajectory, all_rejected)
+    assert not zeroed.reward.any()
+
+
+def test_smoothed_switching_is_exactly_off_where_nothing_is_rejected():
+    """A rounding error in its place would switch the intrinsic streams' value heads on, or turn their sign."""
+    rng = np.random.default_rng(0)
+    references = plain.references([plain.random_policy(rng)], [-1.0], 1)
+    for episodes in (41, 512):  # in single precision 41 times 1/41 is not 1
+        trajectory = plain.random_trajectory(rng, steps=2, episodes=episodes, agents=1)
+        found = score(RSPO(switch="smooth", streams="grouped"), trajectory, references)
+        np.testing.assert_array_equal(found.reward[..., 0], trajectory.reward)
+        assert not found.reward[..., 1].any()
+        assert not found.weight[..., 1].any()
+
+
+def test_agents_are_filtered_each_by_its_own_likelihood():
+    """One agent that repeats a reference is rejected while the other, in the same episode, is not."""
+    rng = np.random.default_rng(0)
+    trajectory, policy = plain.random_trajectory(rng, steps=3, episodes=1, agents=2), plain.random_policy(rng)
+    actions = np.asarray(policy(trajectory.obs).logits)
+    copied = np.stack([actions[..., 0, :].argmax(-1), actions[..., 1, :].argmin(-1)], -1)
+    trajectory = dataclasses.replace(trajectory, action=copied.astype(np.int32))
+    sums = plain.episode_nll(plain.step_nll(policy, trajectory))[0]
+    assert sums[0] < sums[1]
+    references = plain.references([policy], [sums.mean()], 1)
+    found = score(RSPO(lambda_b=0.0), trajectory, references)
+    assert not found.reward[:, 0, 0].any()
+    np.testing.assert_array_equal(found.reward[:, 0, 1, 0], trajectory.reward[:, 0, 1])
