@@ -14,6 +14,8 @@ def preset(env: str, objective: str = "rspo") -> Config:
     method = make_objective(objective)
     if env in FOUR_GOALS:
         return dataclasses.replace(FOUR_GOALS[env], objective=objective, method=_four_goals_method(method))
+    if env in STAG_HUNTS:
+        return dataclasses.replace(STAG_HUNTS[env], objective=objective, method=_stag_hunt_method(method, objective))
     return Config(env, objective=objective, method=method)
 
 
@@ -46,4 +48,32 @@ FOUR_GOALS = {
         # At the paper's 0.5 an iteration can end between the thresholds: at an old landmark, reached in an odd way.
         _four_goals("hard", updates=1000, alpha=0.8),
     )
+}
+
+
+def _stag_hunt_method(method: Objective, objective: str) -> Objective:
+    """The paper's weights of both intrinsic rewards, less what an ablation leaves out; smoothed switching."""
+    if not isinstance(method, RSPO):
+        return method
+    lambda_b = 0.0 if objective == "no-intrinsic" else 0.2
+    lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only") else 1.0
+    if method.switch != "off":
+        method = dataclasses.replace(method, switch="smooth")
+    return dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
+
+
+# The paper's settings, but for the number of updates, which it does not give, and two hidden layers.
+_STAG_HUNT = PPO(
+    updates=500, learning_rate=1e-3, decay=(1.0, 1.0), value_coefficient=1.0, entropy_coefficient=0.01, padding="drop"
+)
+STAG_HUNTS = {
+    "monster-hunt": Config(
+        "monster-hunt", 20, ppo=dataclasses.replace(_STAG_HUNT, batch=12800), measure=Measure(alpha=0.6)
+    ),
+    "escalation": Config(
+        "escalation",
+        10,
+        ppo=dataclasses.replace(_STAG_HUNT, batch=6400, normalize_obs=True, normalize_reward=True),
+        measure=Measure(alpha=0.6),
+    ),
 }
