@@ -1,6 +1,7 @@
 """The command line: verbs only. Everything it does is one call of the library."""
 
 import dataclasses
+import io
 import json
 import math
 import os
@@ -69,6 +70,9 @@ class Play:
 def main() -> NoReturn:
     """The entry point `rspo`."""
     signal.signal(signal.SIGTERM, _interrupt)  # a polite kill keeps as much as Ctrl-C
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()

@@ -12,6 +12,7 @@ lock                          held while a process works on the folder
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import importlib.metadata
 import json
@@ -110,6 +111,8 @@ class Run:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(handle)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
+                raise StoreError(store.explain(error, self.path / "lock")) from error
             raise InputError(
                 f"Another process is working on {self.path}. Wait for it to end, or choose another folder with --out."
             ) from error
