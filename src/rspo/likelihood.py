@@ -28,7 +28,7 @@ class Measure:
     random: Literal["uniform", "initial"] = "uniform"
     """Whose play sets the automatic threshold: a uniformly random policy, or a freshly initialised network."""
     cap: float | None = None
-    """Upper bound of one step's -log pi_j; the paper has none."""
+    """Upper bound of one step's -log pi_j, and of one step's prediction error; the paper has none."""
     discount: float = 1.0
     """Weight of step t in the likelihood is discount^t; the paper's sum is undiscounted."""
 
