@@ -49,6 +49,7 @@ FOUR_GOALS = [
 # One departure from the preset of the hard mode at a time.
 VARIANTS = {
     "preset": (),
+    "release-0": ("--method.release", "0"),
     "alpha-0.5": ("--measure.alpha", "0.5"),
     "momentum-0.9": ("--ppo.momentum", "0.9"),
     "entropy-0.05": ("--ppo.entropy-coefficient", "0.05"),

@@ -10,6 +10,7 @@ import numpy as np
 from rspo.archive import Archive, Strategy
 from rspo.env import make
 from rspo.evaluation import Evaluation
+from rspo.parallel import use_cores
 from rspo.presets import preset
 from rspo.search import ROWS, Tools, keys
 
@@ -18,6 +19,7 @@ class RspoSide:
     """One trainer a game, compiled once whatever the number of references."""
 
     def __init__(self) -> None:
+        use_cores()
         jax.config.update("jax_enable_compilation_cache", False)  # the time to compile is one of the results
         self.tools: dict[str, Tools] = {}
 

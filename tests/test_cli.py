@@ -235,6 +235,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
         (("discover",), "needs an environment"),
         (("discover", "--seed", "1"), "needs an environment"),
         (("discover", "four-goals-esy"), "Unknown environment 'four-goals-esy'. Did you mean 'four-goals-easy'?"),
+        (("discover", "--seed", "3", "four-goals-esy"), "Unknown environment 'four-goals-esy'."),
         (("discover", ""), "environment"),
         (("discover", "four-goals-easy", "--objective", "rsop"), "Unknown objective 'rsop'. Did you mean 'rspo'?"),
         (("discover", "four-goals-easy", "--ppo.batch", "1000"), "ppo.batch is 1000"),

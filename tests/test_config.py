@@ -11,7 +11,7 @@ import pytest
 from rspo.config import Config, from_dict, merge, to_dict, validate
 from rspo.env import environments, make
 from rspo.errors import InputError, suggestion
-from rspo.objective import objectives
+from rspo.objective import make_objective, objectives
 from rspo.presets import preset
 from rspo.types import Spec
 
@@ -104,6 +104,7 @@ def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None
         ("judge.episodes", 10**12),
         ("judge.attempts", 0),
         ("judge.accept", 1.5),
+        ("method.release", 1.5),
         ("iterations", 10**9),
     ],
 )
@@ -197,6 +198,10 @@ def test_an_unknown_setting_gets_a_suggestion(name: str, words: str) -> None:
     with pytest.raises(InputError) as error:
         changed(name, 1)
     assert words in str(error.value)
+
+
+def test_a_configuration_holds_the_method_it_names() -> None:
+    assert Config("four-goals-easy").method == make_objective("rspo")
 
 
 def test_a_method_has_its_own_settings_only() -> None:

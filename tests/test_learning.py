@@ -106,7 +106,7 @@ def test_the_reward_driven_reward_leads_to_rewards_that_the_predictor_does_not_k
     assert metrics["accepted"] == (0.0, 0.0)
     assert metrics["intrinsic"][1] > 2 * metrics["intrinsic"][0]
     played = collect(ENV, policy, 256, jax.random.key(2))
-    assert float(model.error(played).mean()) > 10 * float(model.error(known).mean())
+    assert float(model.error(played.samples).mean()) > 10 * float(model.error(known.samples).mean())
 
 
 def test_the_filter_alone_keeps_to_what_is_accepted():

@@ -13,6 +13,7 @@ import plain
 from rspo.config import Config
 from rspo.evaluation import make_evaluator, make_threshold
 from rspo.likelihood import Measure, References, cross_entropy, episode_nll, step_nll
+from rspo.parallel import PIECE
 from rspo.policy import uniform_policy
 from rspo.ppo import PPO
 from rspo.rollout import collect
@@ -32,6 +33,19 @@ def likelihoods(references: References, trajectory: Trajectory):
     steps = references.step_nll(trajectory)
     nll = episode_nll(steps, references.measure)
     return steps, nll, references.accepts(nll)
+
+
+# [T, N, A]: shared evenly among the cores or not, in one piece for each or in several.
+@pytest.mark.parametrize("shape", [(3, 2, 2), (3, 3, 1), (8, 2 * PIECE // 4, 2), (5, 128, 2)])
+def test_pieces_on_several_cores_come_back_in_their_places(shape):
+    rng = np.random.default_rng(0)
+    steps, episodes, agents = shape
+    trajectory = plain.random_trajectory(rng, steps, episodes, agents, padding=False)
+    policies = [plain.random_policy(rng) for _ in range(2)]
+    found, _, _ = likelihoods(plain.references(policies, [1.0, 1.0], 3, 2), trajectory)
+    for j, policy in enumerate(policies):
+        np.testing.assert_allclose(found[..., j], plain.step_nll(policy, trajectory), rtol=1e-4, atol=1e-5)
+    assert not found[..., 2].any()
 
 
 @MEASURES
@@ -155,4 +169,4 @@ def test_evaluation_reports_returns_distances_and_acceptance(kept):
 
 def test_step_nll_takes_any_callable_policy():
     trajectory = plain.random_trajectory(np.random.default_rng(0))
-    np.testing.assert_allclose(step_nll(uniform_policy(4), trajectory, Measure()), np.log(4), rtol=1e-6)
+    np.testing.assert_allclose(step_nll(uniform_policy(4), trajectory.samples, Measure()), np.log(4), rtol=1e-6)

@@ -215,7 +215,9 @@ def test_the_objectives_own_term_is_added_once():
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch, config = random_batch(rng, policy, (3, 2, 2)), PPO(epochs=1)
     own = lambda policy: 4.0 * policy.actor.biases[-1].sum()  # noqa: E731
-    (without, _), (actor, _) = (updated(config, summing(), policy, batch, 0.0, term)[1] for term in (nothing, own))
+    results = [updated(config, summing(), policy, batch, 0.0, term) for term in (nothing, own)]
+    (_, (without, _), before), (_, (actor, _), after) = results
+    assert float(after["loss"] - before["loss"]) == pytest.approx(float(own(policy)), rel=1e-4)
     np.testing.assert_allclose(actor.biases[-1] - without.biases[-1], 4.0, rtol=1e-4)
     assert_close(actor.weights, without.weights)
 

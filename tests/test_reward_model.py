@@ -17,7 +17,7 @@ from rspo.reward_model import Predictor, RewardModel, fit, init_predictor
 from rspo.rollout import collect
 from worlds import Rooms, Tabular
 
-error = jax.jit(lambda model, trajectory: model.error(trajectory))
+error = jax.jit(lambda model, trajectory: model.error(trajectory.samples))
 
 
 @settings(max_examples=20)
@@ -49,17 +49,17 @@ def fresh():
 def test_fitting_learns_the_reward_of_every_state_and_action():
     trajectory = play(uniform_policy(3))
     model = fitted(fresh(), [trajectory], 300)
-    assert float(fresh().error(trajectory).mean()) > 0.1
-    assert float(model.error(trajectory).mean()) < 1e-3
-    assert float(model.error(play(uniform_policy(3), seed=1)).mean()) < 1e-2
+    assert float(fresh().error(trajectory.samples).mean()) > 0.1
+    assert float(model.error(trajectory.samples).mean()) < 1e-3
+    assert float(model.error(play(uniform_policy(3), seed=1).samples).mean()) < 1e-2
 
 
 def test_a_predictor_fitted_on_one_door_is_wrong_behind_another():
     """That error is what drives the next policy elsewhere."""
     always = lambda door: Tabular(jnp.zeros((ENV.states, 3)).at[:, door].set(20.0))  # noqa: E731
     model = fitted(fresh(), [play(always(0))], 300)
-    assert float(model.error(play(always(0))).mean()) < 1e-3
-    assert float(model.error(play(always(1))).mean()) > 1e-2
+    assert float(model.error(play(always(0)).samples).mean()) < 1e-3
+    assert float(model.error(play(always(1)).samples).mean()) > 1e-2
 
 
 def test_steps_that_do_not_count_are_not_learned():

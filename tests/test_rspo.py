@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plain
+from rspo.errors import InputError
 from rspo.likelihood import Measure
 from rspo.objective import Objective
 from rspo.objectives.rspo import RSPO
@@ -21,7 +22,8 @@ SPEC = Spec(OBS, Discrete(ACTIONS), horizon=5)
 SEEDS = st.integers(0, 2**32 - 1)
 
 score = jax.jit(
-    lambda method, trajectory, references: method.score((), trajectory, references), static_argnames="method"
+    lambda method, trajectory, references, progress=0.0: method.score((), trajectory, references, progress),
+    static_argnames="method",
 )
 
 EVERY_SWITCH = [
@@ -144,7 +146,7 @@ def test_metrics_say_what_was_accepted(seed, kept):
 def test_without_references_every_variant_is_plain_reinforcement_learning(method):
     case = Case(0, 0)
     found = score(method, case.trajectory, case.references)
-    plain_rl = Objective().score((), case.trajectory, case.references)
+    plain_rl = Objective().score((), case.trajectory, case.references, 0.0)
     np.testing.assert_array_equal(found.reward[..., :1], plain_rl.reward)
     np.testing.assert_array_equal(found.weight[..., :1], plain_rl.weight)
     assert not found.weight[..., 1:].any()
@@ -160,6 +162,32 @@ def test_if_all_is_rejected_nothing_is_divided_by_zero(streams):
     assert not found.weight[..., 0].any()
     zeroed = score(RSPO(rejected="zero", streams="grouped", lambda_b=0.0), case.trajectory, all_rejected)
     assert not zeroed.reward.any()
+
+
+@pytest.mark.parametrize("method", EVERY_SWITCH, ids=name)
+def test_after_its_release_an_iteration_is_plain_reinforcement_learning(method):
+    """But for the soft objective, which has no filter to lift; and what would be accepted is still told."""
+    case, method = Case(0, 2), dataclasses.replace(method, release=0.25)
+    before, after = (score(method, case.trajectory, case.references, progress) for progress in (0.74, 0.76))
+    paper = score(dataclasses.replace(method, release=0.0), case.trajectory, case.references, 0.99)
+    np.testing.assert_array_equal(before.reward, paper.reward)
+    np.testing.assert_array_equal(before.weight, paper.weight)
+    assert after.metrics["accepted"] == paper.metrics["accepted"] < 1
+    np.testing.assert_array_equal(after.metrics["accepted_by"], paper.metrics["accepted_by"])
+    if method.switch == "off":
+        np.testing.assert_array_equal(after.reward, paper.reward)
+        return
+    np.testing.assert_array_equal(after.reward[..., 0], case.trajectory.reward)
+    assert (after.weight[..., 0] == 1).all()
+    assert not after.weight[..., 1:].any()
+    assert after.metrics["intrinsic"] == 0
+
+
+def test_masking_a_single_stream_would_mask_the_intrinsic_reward_too():
+    with pytest.raises(InputError, match=r"method\.rejected .* method\.streams"):
+        RSPO(rejected="mask", streams="single", lambda_b=0.0, lambda_r=1.0).validate()
+    for method in (RSPO(rejected="mask", lambda_b=0.0), RSPO(rejected="mask", switch="off"), RSPO()):
+        method.validate()
 
 
 def test_smoothed_switching_is_exactly_off_where_nothing_is_rejected():

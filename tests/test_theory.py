@@ -77,8 +77,8 @@ def judged(references: References) -> Judged:
     return Judged(nll.reshape(len(POLICIES), ENV.starts, M), accepted.reshape(len(POLICIES), ENV.starts))
 
 
-unit_bonus = jax.jit(lambda references: RSPO(lambda_b=1.0).score((), EPISODES, references))
-no_bonus = jax.jit(lambda references: RSPO(lambda_b=0.0).score((), EPISODES, references))
+unit_bonus = jax.jit(lambda references: RSPO(lambda_b=1.0).score((), EPISODES, references, 0.0))
+no_bonus = jax.jit(lambda references: RSPO(lambda_b=0.0).score((), EPISODES, references, 0.0))
 
 
 def expected(score: Score) -> np.ndarray:

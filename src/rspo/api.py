@@ -139,7 +139,12 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
 
 def compilation_cache() -> None:
     """Keep compiled programs between starts, unless the user already told JAX where to, or not to."""
-    if jax.config.values["jax_compilation_cache_dir"] is None:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        jax.config.update("jax_compilation_cache_dir", str(Path(home) / "rspo" / "xla"))
+    if jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    # A damaged entry, or a full disk, costs some seconds of compiling and is no concern of the user's.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
+    with contextlib.suppress(OSError, RuntimeError):  # no home, or none that can be written to: no cache
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rspo" / "xla"
+        folder.mkdir(parents=True, exist_ok=True)
+        jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -69,7 +69,10 @@ class Play:
 
 def main() -> NoReturn:
     """The entry point `rspo`."""
-    signal.signal(signal.SIGTERM, _interrupt)  # a polite kill keeps as much as Ctrl-C
+    for name in ("SIGTERM", "SIGHUP"):  # a polite kill, or a closed terminal, keeps as much as Ctrl-C
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
@@ -184,13 +187,14 @@ def _value_of(flag: str, arguments: list[str]) -> str | None:
 
 
 def _environment_in(arguments: list[str]) -> str | None:
-    """The environment's name, wherever it stands among the flags; an unknown name only where it comes first."""
+    """The environment's name, wherever it stands among the flags; an unknown one only where it is no flag's value."""
     from rspo.env import environments
 
     valued = {i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective")}
-    free = [argument for i, argument in enumerate(arguments) if i not in valued]
-    first = arguments[0] if arguments and not arguments[0].startswith("-") else None
-    return next((argument for argument in free if argument in environments()), first)
+    known = [argument for i, argument in enumerate(arguments) if i not in valued and argument in environments()]
+    pairs = zip(["", *arguments], arguments, strict=False)
+    free = [word for before, word in pairs if not before.startswith("-") and word[:1].isalpha()]
+    return next(iter(known + free), None)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

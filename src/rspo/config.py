@@ -44,7 +44,7 @@ class Config:
     """The same seed gives the same run on the same machine."""
     objective: str = "rspo"
     """The method (`rspo list`); `method` holds its own settings."""
-    method: Objective = field(default_factory=Objective)
+    method: Objective = field(default_factory=lambda: make_objective("rspo"))
     ppo: PPO = field(default_factory=PPO)
     measure: Measure = field(default_factory=Measure)
     judge: Judge = field(default_factory=Judge)
@@ -67,6 +67,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "ppo.gamma": (0, 1),
     "ppo.gae_lambda": (0, 1),
     "ppo.momentum": (0, 0.9999),
+    "method.release": (0, 1),
     "measure.delta": (-math.inf, math.inf),
     "measure.discount": (0, 1),
     "judge.episodes": (1, 10**6),
@@ -84,6 +85,7 @@ def validate(config: Config, spec: Spec) -> None:
             _check_number(name, value)
         elif isinstance(value, tuple):
             _check_span(name, value)
+    config.method.validate()
     ppo = config.ppo
     if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from rspo.distributions import Categorical
-from rspo.types import Trajectory
+from rspo.parallel import map_samples
+from rspo.types import Samples, Trajectory
 
 
 @dataclass(frozen=True)
@@ -48,32 +49,36 @@ class References(eqx.Module):
 
     def step_nll(self, trajectory: Trajectory) -> Array:
         """-log pi_j(a_t | s_t) of every step under every kept policy: [T, N, A, R]; 0 where nothing is kept."""
-        return self.each(lambda policy, _: step_nll(policy, trajectory, self.measure), trajectory.action.shape)
+        return self.each(lambda policy, _, samples: step_nll(policy, samples, self.measure), trajectory)
 
-    def each(self, score: Callable[[Any, Any], Array], shape: tuple[int, ...]) -> Array:
-        """`score(policy, memory)` of every kept policy, the references as last axis; 0 where nothing is kept.
+    def each(self, score: Callable[[Any, Any, Samples], Array], trajectory: Trajectory) -> Array:
+        """`score(policy, memory, samples)` of every step and kept policy: [T, N, A, R]; 0 where nothing is kept.
 
         One after the other and only the kept ones: twice as fast here as one product over all places, empty or not.
         """
 
-        def one_more(j: Array, table: Array) -> Array:
-            pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)  # noqa: E731
-            return table.at[j].set(score(*jax.tree.map(pick, (self.policies, self.memory))))
+        def all_kept(samples: Samples, references: References) -> Array:
+            def one_more(j: Array, table: Array) -> Array:
+                pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)  # noqa: E731
+                policy, memory = jax.tree.map(pick, (references.policies, references.memory))
+                return table.at[j].set(score(policy, memory, samples))
 
-        table = jax.lax.fori_loop(0, self.mask.sum(), one_more, jnp.zeros((self.capacity, *shape)))
-        return jnp.moveaxis(table, 0, -1)
+            empty = jnp.zeros((references.capacity, *samples.action.shape))
+            return jnp.moveaxis(jax.lax.fori_loop(0, references.mask.sum(), one_more, empty), 0, -1)
+
+        return map_samples(all_kept, trajectory.samples, self)
 
     def accepts(self, nll: Array) -> Array:
         """phi_j of every trajectory: [N, A, R]; true where nothing is kept."""
         return (nll >= self.threshold) | ~self.mask
 
 
-def step_nll(policy: Callable[[Array], Categorical], trajectory: Trajectory, measure: Measure) -> Array:
-    """-log pi(a_t | s_t), capped; 0 on steps that do not count: [T, N, A]."""
-    nll = -policy(trajectory.obs).log_prob(trajectory.action)
+def step_nll(policy: Callable[[Array], Categorical], samples: Samples, measure: Measure) -> Array:
+    """-log pi(a_t | s_t), capped; 0 on steps that do not count: the samples' own axes."""
+    nll = -policy(samples.obs).log_prob(samples.action)
     if measure.cap is not None:
         nll = jnp.minimum(nll, measure.cap)
-    return jnp.where(trajectory.counted[..., None], nll, 0.0)
+    return jnp.where(samples.counted, nll, 0.0)
 
 
 def episode_nll(nll: Array, measure: Measure) -> Array:
@@ -88,4 +93,4 @@ def discounted_sum(steps: Array, discount: float) -> Array:
 
 def cross_entropy(policy: Callable[[Array], Categorical], trajectory: Trajectory, measure: Measure) -> Array:
     """D(whoever played the trajectories, policy)."""
-    return episode_nll(step_nll(policy, trajectory, measure), measure).mean()
+    return episode_nll(step_nll(policy, trajectory.samples, measure), measure).mean()

@@ -30,6 +30,9 @@ class Score(NamedTuple):
 class Objective:
     """The base: the task's own reward, one channel, nothing learned on the side."""
 
+    def validate(self) -> None:
+        """Refuse, in one sentence, settings that make no sense together."""
+
     def channels(self, capacity: int) -> int:
         """How many reward streams, given room for `capacity` references."""
         return 1
@@ -42,7 +45,8 @@ class Objective:
         """The structure of what `remember` gives."""
         return ()
 
-    def score(self, state: Any, trajectory: Trajectory, references: References) -> Score:
+    def score(self, state: Any, trajectory: Trajectory, references: References, progress: Array | float) -> Score:
+        """Rewards from a batch; `progress` is the part of the iteration that is done, from 0 to 1."""
         reward = trajectory.reward[..., None]
         return Score(reward, jnp.ones_like(reward), {})
 

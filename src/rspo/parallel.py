@@ -12,8 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+EPISODES = PartitionSpec(None, "cores")  # leaves [T, N, ...]
 PIECE = 512  # samples: activations of a layer of 64 then take 128 KB
 
 
@@ -47,20 +49,53 @@ def share_episodes(leaf: Array, axis: int) -> Array:
 
 def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:
     """The sum of `function(piece, rest)` over all pieces of a batch, leaves [T, N, A, ...]; pieces come as [B, ...]."""
-    episodes = jax.tree.leaves(batch)[0].shape[1]
-    if jax.device_count() == 1 or episodes % jax.device_count():
+    if not _divides(batch):
         return _sum_over_pieces(function, batch, rest)
-    share = lambda batch, rest: jax.lax.psum(_sum_over_pieces(function, batch, rest), "cores")  # noqa: E731
-    specs = (PartitionSpec(None, "cores"), PartitionSpec())
-    return jax.shard_map(share, mesh=mesh(), in_specs=specs, out_specs=PartitionSpec(), check_vma=False)(batch, rest)
+
+    def share(batch: Any, rest: Any) -> Any:
+        # As one vector: every array that devices add up costs a meeting of all their threads.
+        vector, structured = ravel_pytree(_sum_over_pieces(function, batch, rest))
+        return structured(jax.lax.psum(vector, "cores"))
+
+    return _on_each(share, PartitionSpec())(batch, rest)
 
 
-def _sum_over_pieces(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:
+def map_samples(function: Callable[[Any, Any], Array], batch: Any, rest: Any) -> Array:
+    """`function(piece, rest)` of all pieces of a batch, leaves [T, N, A, ...], put together in the batch's shape."""
+    if not _divides(batch):
+        return _map_pieces(function, batch, rest)
+    return _on_each(lambda batch, rest: _map_pieces(function, batch, rest), EPISODES)(batch, rest)
+
+
+def _divides(batch: Any) -> bool:
+    """Whether there are several devices, and every one can have as many of the episodes."""
+    return jax.device_count() > 1 and jax.tree.leaves(batch)[0].shape[1] % jax.device_count() == 0
+
+
+def _on_each(function: Callable[[Any, Any], Any], out: PartitionSpec) -> Callable[[Any, Any], Any]:
+    """`function(batch, rest)` on every device's share of the batch."""
+    return jax.shard_map(function, mesh=mesh(), in_specs=(EPISODES, PartitionSpec()), out_specs=out, check_vma=False)
+
+
+def _cut(batch: Any) -> tuple[Any, bool]:
+    """The samples in a row [B, ...], or [B / PIECE, PIECE, ...] and true, where that divides them."""
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), batch)
     size = jax.tree.leaves(flat)[0].shape[0]
     if size <= PIECE or size % PIECE:
-        return function(flat, rest)
-    pieces = jax.tree.map(lambda leaf: leaf.reshape(-1, PIECE, *leaf.shape[1:]), flat)
+        return flat, False
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, PIECE, *leaf.shape[1:]), flat), True
+
+
+def _map_pieces(function: Callable[[Any, Any], Array], batch: Any, rest: Any) -> Array:
+    pieces, several = _cut(batch)
+    result = jax.lax.map(lambda piece: function(piece, rest), pieces) if several else function(pieces, rest)
+    return result.reshape(*jax.tree.leaves(batch)[0].shape[:3], *result.shape[1 + several :])
+
+
+def _sum_over_pieces(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:
+    pieces, several = _cut(batch)
+    if not several:
+        return function(pieces, rest)
     shapes = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], pieces), rest)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     add = lambda total, piece: (jax.tree.map(jnp.add, total, function(piece, rest)), None)  # noqa: E731

@@ -11,7 +11,7 @@ from jax import Array
 
 from rspo.gae import gae
 from rspo.objective import Score
-from rspo.parallel import sum_over_samples
+from rspo.parallel import map_samples, sum_over_samples
 from rspo.policy import Normalizer, Policy
 from rspo.types import Trajectory
 
@@ -98,7 +98,7 @@ def scale_rewards(config: PPO, seen: Normalizer, reward: Array, counted: Array) 
 
 def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score) -> tuple[Array, Array]:
     """The weighted sum of the channels' normalised advantages [T, N, A], and the value targets [T, N, A, C]."""
-    value = policy.values(trajectory.obs)
+    value = map_samples(lambda obs, policy: policy.values(obs), trajectory.obs, policy)
     last_value = policy.values(trajectory.last_obs)
     terminated = trajectory.terminated[..., None].astype(value.dtype)
     one_channel = lambda r, v, last: gae(r, v, last, terminated, config.gamma, config.gae_lambda)  # noqa: E731
@@ -161,7 +161,9 @@ def update(
         nets, opt_state = carry
         count = jnp.maximum(part.counted.sum(), 1.0)
         gradient, metrics = sum_over_samples(part_gradient, part, (nets, bonus, count))
-        gradient = jax.tree.map(jnp.add, gradient, jax.grad(lambda nets: auxiliary(assemble(nets)))(nets))
+        extra, slope = jax.value_and_grad(lambda nets: auxiliary(assemble(nets)))(nets)
+        gradient = jax.tree.map(jnp.add, gradient, slope)
+        metrics["loss"] += extra
         updates, opt_state = optimizer.update(gradient, opt_state)
         return (optax.apply_updates(nets, updates), opt_state), metrics
 

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from rspo.parallel import sum_over_samples
 from rspo.policy import MLP, init_mlp
-from rspo.types import Spec, Trajectory
+from rspo.types import Samples, Spec, Trajectory
 
 
 class RewardModel(eqx.Module):
@@ -23,10 +24,10 @@ class RewardModel(eqx.Module):
         one_hot = jax.nn.one_hot(action, self.actions, dtype=obs.dtype)
         return self.net(jnp.concatenate([obs, one_hot], axis=-1))[..., 0]
 
-    def error(self, trajectory: Trajectory) -> Array:
-        """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: [T, N, A]."""
-        error = jnp.square(self(trajectory.obs, trajectory.action) - trajectory.reward)
-        return jnp.where(trajectory.counted[..., None], error, 0.0)
+    def error(self, samples: Samples) -> Array:
+        """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: the samples' own axes."""
+        error = jnp.square(self(samples.obs, samples.action) - samples.reward)
+        return jnp.where(samples.counted, error, 0.0)
 
 
 def init_reward_model(spec: Spec, hidden: int, key: Array) -> RewardModel:
@@ -49,13 +50,16 @@ def init_predictor(spec: Spec, hidden: int, learning_rate: float, key: Array) ->
 def fit(predictor: Predictor, episodes: Sequence[Trajectory], steps: int, learning_rate: float) -> Predictor:
     """Lower the mean squared error over all the episodes by `steps` full-batch steps of Adam."""
     optimizer = optax.adam(learning_rate)
-    count = sum(trajectory.counted.sum() * trajectory.action.shape[-1] for trajectory in episodes)
+    samples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *(played.samples for played in episodes))
+    count = samples.counted.sum()
 
-    def mean_error(model: RewardModel) -> Array:
-        return jnp.sum(jnp.stack([model.error(trajectory).sum() for trajectory in episodes])) / count
+    def gradient(piece: Samples, rest: tuple[RewardModel, Array]) -> RewardModel:
+        model, count = rest
+        return jax.grad(lambda model: model.error(piece).sum() / count)(model)
 
     def step(predictor: Predictor, _: None) -> tuple[Predictor, None]:
-        updates, opt_state = optimizer.update(jax.grad(mean_error)(predictor.model), predictor.opt_state)
+        slope = sum_over_samples(gradient, samples, (predictor.model, count))
+        updates, opt_state = optimizer.update(slope, predictor.opt_state)
         return Predictor(optax.apply_updates(predictor.model, updates), opt_state), None
 
     return jax.lax.scan(step, predictor, length=steps)[0]

@@ -57,7 +57,7 @@ def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
         collect_key, ppo_key, objective_key = jax.random.split(jax.random.fold_in(key, state.update), 3)
         policy = state.policy
         trajectory = _shared(collect(env, policy, episodes, collect_key, padding=settings.padding == "count"))
-        score = objective.score(state.objective, trajectory, references)
+        score = objective.score(state.objective, trajectory, references, state.update / settings.updates)
         returns = state.returns
         if returns is not None:
             scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)

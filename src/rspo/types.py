@@ -7,6 +7,7 @@ A is always there (1 for one agent); agents are homogeneous and share one policy
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 from jax import Array
 
 
@@ -39,6 +40,15 @@ class Step(NamedTuple):
     # Truncation is not here: the collector truncates at `Spec.horizon`, and nothing else does.
 
 
+class Samples(NamedTuple):
+    """Single steps; the axes [T, N, A] stand before those given, or one axis of samples does."""
+
+    obs: Array  # [O]
+    action: Array  # []
+    reward: Array  # []
+    counted: Array  # [] whether it enters losses and likelihoods
+
+
 class Trajectory(eqx.Module):
     """A batch of whole episodes, one a column. An episode that terminates early stays frozen until the horizon."""
 
@@ -51,6 +61,11 @@ class Trajectory(eqx.Module):
     counted: Array  # [T, N] the steps that enter losses and likelihoods: the live ones, or all (`PPO.padding`)
     last_obs: Array  # [N, A, O] after the last action
     state: Any = None  # the environment's own states [T, N, ...] after each action, when recorded
+
+    @property
+    def samples(self) -> Samples:
+        counted = jnp.broadcast_to(self.counted[..., None], self.action.shape)
+        return Samples(self.obs, self.action, self.reward, counted)
 
 
 class Shape(NamedTuple):

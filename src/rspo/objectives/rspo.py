@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from rspo.errors import InputError
 from rspo.likelihood import References, discounted_sum, episode_nll
 from rspo.objective import Objective, Score
 from rspo.policy import Policy, uniform_policy
@@ -38,6 +39,9 @@ class RSPO(Objective):
     streams: Literal["single", "grouped", "per-reference"] = "single"
     """One summed reward (the paper's equation); one value head for the task and one for each kind of intrinsic
     reward; or one for each kind and each kept policy (the authors' code). Each stream's advantage is normalised."""
+    release: float = 0.0
+    """Last part of an iteration, in which the filter is lifted: a policy in the basin of a new strategy converges to it
+    undisturbed, and one that only keeps to the boundary slides back and is seen to. 0: never (the paper)."""
     predictor_hidden: int = 64
     """Width of the reward predictor's two hidden layers."""
     predictor_training: Literal["after", "during"] = "after"
@@ -52,9 +56,20 @@ class RSPO(Objective):
     """Prediction errors as they are (the paper), or over the larger of mean and deviation of their discounted sum in
     the batch (after the authors' code, which keeps a running one)."""
 
+    def validate(self) -> None:
+        if self.streams == "single" and self.rejected == "mask" and self.switch != "off" and self._kinds:
+            raise InputError(
+                "method.rejected is 'mask' and method.streams is 'single': the intrinsic reward would be left out with "
+                "the rejected episodes. Set method.streams to 'grouped' or 'per-reference' or method.rejected to 'zero'."
+            )
+
+    @property
+    def _kinds(self) -> int:
+        """How many kinds of intrinsic reward there are."""
+        return (self.lambda_b > 0) + (self.lambda_r > 0)
+
     def channels(self, capacity: int) -> int:
-        kinds = (self.lambda_b > 0) + (self.lambda_r > 0)
-        return {"single": 1, "grouped": 1 + kinds, "per-reference": 1 + kinds * capacity}[self.streams]
+        return {"single": 1, "grouped": 1 + self._kinds, "per-reference": 1 + self._kinds * capacity}[self.streams]
 
     def init(self, spec: Spec, key: Array) -> Any:
         if self.lambda_r == 0:
@@ -64,9 +79,10 @@ class RSPO(Objective):
     def memory(self, spec: Spec, key: Array) -> Any:
         return init_reward_model(spec, self.predictor_hidden, key) if self.lambda_r > 0 else ()
 
-    def score(self, state: Any, trajectory: Trajectory, references: References) -> Score:
+    def score(self, state: Any, trajectory: Trajectory, references: References, progress: Array | float) -> Score:
         nll = references.step_nll(trajectory)  # [T, N, A, R]
-        phi_j = references.accepts(episode_nll(nll, references.measure))  # [N, A, R]
+        accepted = references.accepts(episode_nll(nll, references.measure))  # [N, A, R]
+        phi_j = accepted | (progress >= 1 - self.release)
         phi = phi_j.all(-1)  # [N, A]
         gate = self._gate(phi_j, references.mask)  # [N, A, R]
         intrinsic = []  # (lambda, r_int [T, N, A, R])
@@ -77,15 +93,15 @@ class RSPO(Objective):
         reward, weight = self._task(trajectory.reward, phi)
         reward, weight = self._combine(reward, weight, gate, intrinsic)
         metrics = {
-            "accepted": phi.mean(),
-            "accepted_by": phi_j.mean((0, 1)),
+            "accepted": accepted.all(-1).mean(),
+            "accepted_by": accepted.mean((0, 1)),
             "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, r in intrinsic), jnp.zeros(())),
         }
         return Score(reward, weight, metrics)
 
     def _prediction_error(self, trajectory: Trajectory, references: References) -> Array:
         """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]."""
-        error = references.each(lambda _, model: model.error(trajectory), trajectory.action.shape)
+        error = references.each(lambda _, model, samples: model.error(samples), trajectory)
         if references.measure.cap is not None:
             error = jnp.minimum(error, references.measure.cap)
         if self.error_scale == "batch":
