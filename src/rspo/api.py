@@ -16,6 +16,7 @@ from rspo.env import Env, make
 from rspo.errors import InputError
 from rspo.parallel import use_cores
 from rspo.presets import preset
+from rspo.report import write_report
 from rspo.run import Run
 from rspo.search import Found, Position, Tools, keys, search
 from rspo.view import View
@@ -36,7 +37,8 @@ def discover(
 
     `env` is a name from `rspo list` or an environment object. Settings start from the environment's preset (or from
     `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
-    With `out` everything is kept in that folder as it is found, and `resume` goes on after an interruption.
+    With `out` everything is kept in that folder as it is found, `resume` goes on after an interruption, and
+    `report.html` in it shows the strategies.
     """
     use_cores()
     name = env if isinstance(env, str) else type(env).__name__
@@ -88,7 +90,7 @@ def evaluate(
     for strategy in archive:
         earlier = Archive(config, archive[: strategy.index])
         key = keys(config, strategy.index, strategy.attempt).evaluate
-        evaluation = tools.evaluate(strategy.policy, tools.references(earlier), key)
+        evaluation, _ = tools.evaluate(strategy.policy, tools.references(earlier), key)
         archive.replace(dataclasses.replace(strategy, evaluation=evaluation))
     return archive
 
@@ -134,6 +136,7 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
                 run.save(event, archive)
         if run is not None:
             run.summarize(archive)
+            write_report(run.path)
     return archive
 
 

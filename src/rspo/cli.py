@@ -67,6 +67,16 @@ class Play:
     """Write the paths of the episodes to this SVG file instead."""
 
 
+@dataclass
+class Report:
+    """Write the page that shows a run's strategies, or one that compares several runs."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """The run folder; several are compared, seeds of the same settings taken together."""
+    out: Path | None = None
+    """The HTML file; by default report.html in the run folder, or comparison.html here."""
+
+
 def main() -> NoReturn:
     """The entry point `rspo`."""
     for name in ("SIGTERM", "SIGHUP"):  # a polite kill, or a closed terminal, keeps as much as Ctrl-C
@@ -223,6 +233,22 @@ def finish(archive: "Archive", out: Path) -> int:
         print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
         return 130
     print(f"Kept in {out}. Watch one with: rspo play {shlex.quote(str(out))} 0")
+    print(f"See all of them: open {out / 'report.html'} in a browser")
+    return 0
+
+
+def report(arguments: list[str]) -> int:
+    """Write the page of one run, or of several."""
+    options = tyro.cli(Report, args=arguments, prog="rspo report")
+    from rspo.report import write_comparison, write_report
+
+    if not options.runs:
+        raise InputError("rspo report needs a run folder, such as `rspo report runs/four-goals-easy-rspo-seed0`.")
+    if len(options.runs) == 1:
+        path = write_report(options.runs[0], options.out)
+    else:
+        path = write_comparison(options.runs, options.out or Path("comparison.html"))
+    print(f"Wrote {path}: open it in a browser")
     return 0
 
 
@@ -302,7 +328,7 @@ def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None
                 print(f"\x1b[{frame.count(chr(10)) + 2}A", end="")  # back up, to draw over it
 
 
-VERBS = {"list": list_, "discover": discover, "resume": resume, "evaluate": evaluate, "play": play}
+VERBS = {"list": list_, "discover": discover, "resume": resume, "evaluate": evaluate, "play": play, "report": report}
 
 USAGE = """\
 rspo: discover many different good strategies for one task
@@ -314,6 +340,7 @@ usage: rspo COMMAND ...
   resume RUN                go on with an interrupted run
   evaluate RUN [--json]     play every strategy anew
   play RUN [STRATEGY]       watch a strategy in the terminal
+  report RUN [RUN ...]      make the page that shows a run, or compares several
 
 Try: rspo discover four-goals-easy"""
 

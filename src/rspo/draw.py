@@ -34,14 +34,12 @@ def record(env: Env, strategy: Strategy, episodes: int, seed: int, greedy: bool)
     """Play and keep what there is to see; the same seed gives every strategy the same starts."""
     key = jax.random.key(seed)
     played = jax.device_get(collect(env, strategy.policy, episodes, key, greedy=greedy, record=True))
-    noise = jax.random.uniform(jax.random.split(key, 3)[0], (episodes, env.spec.reset_noise))  # as `collect` draws it
-    starts = jax.device_get(jax.vmap(env.reset)(noise)[0])
-    return [_episode(env, played, at(starts, n), n) for n in range(episodes)]
+    return [_episode(env, played, n) for n in range(episodes)]
 
 
-def _episode(env: Env, played: Any, start: Any, n: int) -> Episode:
+def _episode(env: Env, played: Any, n: int) -> Episode:
     length = int(played.live[:, n].sum())
-    scenes = [env.scene(start), *(env.scene(at(played.state, t, n)) for t in range(length))]
+    scenes = [env.scene(at(played.start, n)), *(env.scene(at(played.state, t, n)) for t in range(length))]
     return Episode(scenes, float(played.reward[:, n].sum(0).mean()))
 
 

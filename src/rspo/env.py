@@ -28,7 +28,7 @@ class Descriptor(NamedTuple):
 
 
 class Env(eqx.Module):
-    """What an environment author writes. `describe` and `scene` are optional."""
+    """What an environment author writes. All but `spec`, `reset` and `step` is optional."""
 
     @property
     @abc.abstractmethod
@@ -49,6 +49,14 @@ class Env(eqx.Module):
     def scene(self, state: Any) -> Sequence[Shape]:
         """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no drawing."""
         return ()
+
+    def backdrop(self) -> Sequence[Shape]:
+        """What stands behind every scene and never moves, such as the lines of a grid."""
+        return ()
+
+    def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
+        """Grids [y, x] to show of the (recorded, NumPy) episodes, y upwards, each under a short title."""
+        return {}
 
 
 _REGISTRY: dict[str, tuple[Callable[[], Env], str]] = {}

@@ -12,6 +12,7 @@ from jax import Array
 from rspo.env import Env
 from rspo.likelihood import Measure, References, cross_entropy, episode_nll
 from rspo.policy import Policy
+from rspo.recording import Recording, record
 from rspo.rollout import collect
 from rspo.types import Trajectory
 
@@ -43,11 +44,11 @@ class Evaluation:
     """The name of what the sampled episodes show; exploration may still blur it."""
 
 
-Evaluator = Callable[[Policy, References, Array], Evaluation]
+Evaluator = Callable[[Policy, References, Array], tuple[Evaluation, Recording]]
 
 
 def make_evaluator(env: Env, episodes: int, padding: bool) -> Evaluator:
-    """`evaluate(policy, references, key)`, jitted once for all of a run's policies."""
+    """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's policies."""
 
     def play(policy: Policy, key: Array, greedy: bool) -> Trajectory:
         return collect(env, policy, episodes, key, padding=padding, greedy=greedy, record=True)
@@ -59,10 +60,10 @@ def make_evaluator(env: Env, episodes: int, padding: bool) -> Evaluator:
         nll = episode_nll(references.step_nll(sampled), references.measure)
         return sampled, play(policy, greedy_key, greedy=True), nll, references.accepts(nll)
 
-    def evaluate(policy: Policy, references: References, key: Array) -> Evaluation:
+    def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
         sampled, greedy, nll, accepts = jax.device_get(measure(policy, references, key))
         kept = np.asarray(references.mask)
-        return Evaluation(
+        evaluation = Evaluation(
             episodes=episodes,
             **_returns("return", sampled),
             **_returns("greedy_return", greedy),
@@ -72,6 +73,7 @@ def make_evaluator(env: Env, episodes: int, padding: bool) -> Evaluator:
             threshold=_floats(np.asarray(references.threshold)[kept]),
             **_described(env, sampled, greedy),
         )
+        return evaluation, record(env, greedy, sampled)
 
     return evaluate
 

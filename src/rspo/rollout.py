@@ -46,11 +46,12 @@ def collect(
         obs = _where(live, step.obs, obs)
         return (state, obs, ~terminated), (row, state if record else None)
 
+    start = state if record else None
     carry = (state, obs, jnp.ones(episodes, bool))
     (_, last_obs, _), (rows, states) = jax.lax.scan(body, carry, (noise, uniform))
     obs, action, log_prob, reward, terminated, live = rows
     counted = jnp.ones_like(live) if padding else live
-    return Trajectory(obs, action, log_prob, reward, terminated, live, counted, last_obs, states)
+    return Trajectory(obs, action, log_prob, reward, terminated, live, counted, last_obs, states, start)
 
 
 def _where(condition: Array, new: Array, old: Any) -> Array:

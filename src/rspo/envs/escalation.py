@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from rspo.env import Descriptor, Env
-from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, drawn, pick, same, spawn, walk
+from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
 from rspo.types import Discrete, Shape, Spec, Step, Trajectory
 
 ALWAYS = "L=always"
@@ -99,6 +99,9 @@ class Escalation(Env):
     def scene(self, state: Any) -> Sequence[Shape]:
         light = Shape("light", *drawn(state.light), 0.45 * CELL_WIDTH, f"L={int(state.length)}")
         return [light, *draw_agents(state.agents)]
+
+    def backdrop(self) -> Sequence[Shape]:
+        return draw_grid()
 
 
 def _wander(light: Array, uniform: Array) -> Array:

@@ -29,7 +29,7 @@ import numpy as np
 from jax import Array
 
 from rspo.env import Descriptor, Env
-from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, drawn, free_position, same, spawn, walk
+from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, free_position, same, spawn, walk
 from rspo.types import Discrete, Shape, Spec, Step, Trajectory
 
 SETTLED = 10  # steps that the agents are given to find their places before a strategy is read off
@@ -120,6 +120,12 @@ class MonsterHunt(Env):
     def scene(self, state: Any) -> Sequence[Shape]:
         apples = [Shape("apple", *drawn(apple), 0.2 * CELL_WIDTH) for apple in state.apples]
         return [Shape("monster", *drawn(state.monster), 0.45 * CELL_WIDTH), *apples, *draw_agents(state.agents)]
+
+    def backdrop(self) -> Sequence[Shape]:
+        return draw_grid()
+
+    def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
+        return {"where the agents meet": meeting_heatmap(trajectory)}
 
 
 def _pursue(monster: Array, prey: Array, tie: Array, turn: Array) -> Array:
