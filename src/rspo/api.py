@@ -14,6 +14,7 @@ from rspo.archive import Archive
 from rspo.config import Config, merge, validate
 from rspo.env import Env, make
 from rspo.errors import InputError
+from rspo.logs import check_log, logging
 from rspo.parallel import use_cores
 from rspo.presets import preset
 from rspo.report import write_report
@@ -31,6 +32,7 @@ def discover(
     objective: str | None = None,
     config: Config | None = None,
     quiet: bool = False,
+    log: str | None = None,
     **settings: Any,
 ) -> Archive:
     """Find different strategies for one task.
@@ -38,9 +40,10 @@ def discover(
     `env` is a name from `rspo list` or an environment object. Settings start from the environment's preset (or from
     `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
     With `out` everything is kept in that folder as it is found, `resume` goes on after an interruption, and
-    `report.html` in it shows the strategies.
+    `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
     use_cores()
+    check_log(log, None if out is None else Path(out))
     name = env if isinstance(env, str) else type(env).__name__
     world = make(env) if isinstance(env, str) else env
     if config is not None and objective not in (None, config.objective):
@@ -50,12 +53,13 @@ def discover(
     config = merge(config or preset(name, objective or "rspo"), {"env": name, **settings}, "discover()")
     validate(config, world.spec)
     run = None if out is None else Run.create(Path(out), config, world.spec)
-    return _carry_out(world, config, run, View(config, quiet))
+    return _carry_out(world, config, run, View(config, quiet), log)
 
 
-def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False) -> Archive:
+def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False, log: str | None = None) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
+    check_log(log, opened.path)
     use_cores(opened.devices)
     if jax.device_count() != opened.devices:
         warnings.warn(
@@ -63,7 +67,7 @@ def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False) -> A
             "otherwise, and the result will differ from that of an uninterrupted run.",
             stacklevel=2,
         )
-    return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet))
+    return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet), log)
 
 
 def load(run: str | Path) -> Archive:
@@ -113,7 +117,7 @@ def _world(run: Run, env: Env | None) -> Env:
     return world
 
 
-def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive:
+def _carry_out(env: Env, config: Config, run: Run | None, view: View, log: str | None) -> Archive:
     """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:
@@ -121,6 +125,7 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)
         start = run.load_checkpoint(len(archive)) if run else None
+        metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
         event: Position | Found | None = None
         saved = time.monotonic()
@@ -130,6 +135,8 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
                     run.save(event, archive)
                     saved = time.monotonic()
                 view.show(event)
+                if metrics is not None:
+                    metrics.show(event)
         except KeyboardInterrupt:
             archive.interrupted = True
             if run and event is not None:

@@ -12,7 +12,7 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import tyro
 from rich.console import Console
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait
     from rspo.archive import Archive, Strategy
     from rspo.config import Config
     from rspo.draw import Episode
+    from rspo.env import Env
 
 
 @dataclass
@@ -45,11 +46,13 @@ class Resume:
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
+    log: Literal["tensorboard", "wandb"] | None = None
+    """Pass metrics on to TensorBoard or Weights & Biases too."""
 
 
 @dataclass
 class Play:
-    """Watch a strategy in the terminal, or draw all strategies as one picture."""
+    """Watch a strategy in the terminal, or draw it: all strategies as one picture, or episodes as a film."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -65,6 +68,8 @@ class Play:
     """Steps a second."""
     svg: Path | None = None
     """Write the paths of the episodes to this SVG file instead."""
+    gif: Path | None = None
+    """Write the episodes to this GIF file instead."""
 
 
 @dataclass
@@ -146,12 +151,12 @@ def discover(arguments: list[str]) -> int:
     """Find different strategies for one task."""
     from rspo import api
 
-    config, out = parse_discover(arguments)
+    config, out, log = parse_discover(arguments)
     out = out or free_folder(f"{config.env}-{config.objective}-seed{config.seed}")
-    return finish(api.discover(config.env, config=config, out=out), out)
+    return finish(api.discover(config.env, config=config, out=out, log=log), out)
 
 
-def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
+def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
     """The configuration that flags, a configuration file and the preset give together, the former over the latter."""
     from rspo.config import Config, merge
     from rspo.presets import preset
@@ -166,6 +171,8 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
         """Run folder; by default a new one in runs/."""
         config: Path | None = None
         """TOML file of settings; flags override it."""
+        log: Literal["tensorboard", "wandb"] | None = None
+        """Pass metrics on to TensorBoard (RUN/tensorboard) or Weights & Biases too."""
 
     # What the other flags mean depends on the environment and the method, so these are looked at first.
     file = _value_of("--config", arguments)
@@ -183,7 +190,7 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
     parsed = tyro.cli(Discover, default=Discover(**fields), args=arguments, prog="rspo discover")
     config = Config(**{name: getattr(parsed, name) for name in fields})
-    return config, parsed.out
+    return config, parsed.out, parsed.log
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -200,7 +207,9 @@ def _environment_in(arguments: list[str]) -> str | None:
     """The environment's name, wherever it stands among the flags; an unknown one only where it is no flag's value."""
     from rspo.env import environments
 
-    valued = {i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective")}
+    valued = {
+        i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective", "--log")
+    }
     known = [argument for i, argument in enumerate(arguments) if i not in valued and argument in environments()]
     pairs = zip(["", *arguments], arguments, strict=False)
     free = [word for before, word in pairs if not before.startswith("-") and word[:1].isalpha()]
@@ -257,7 +266,7 @@ def resume(arguments: list[str]) -> int:
     from rspo import api
 
     options = tyro.cli(Resume, args=arguments, prog="rspo resume")
-    return finish(api.resume(options.run), options.run)
+    return finish(api.resume(options.run, log=options.log), options.run)
 
 
 def evaluate(arguments: list[str]) -> int:
@@ -289,10 +298,25 @@ def play(arguments: list[str]) -> int:
         draw.save_svg(options.svg, chosen, episodes)
         print(f"Drew {len(chosen)} strategies into {options.svg}")
         return 0
+    if options.gif is not None:
+        return _film(options, env, chosen, episodes)
     animated = sys.stdout.isatty()
     for strategy, shown in zip(chosen, episodes, strict=True):
         for episode in shown:
             _show(strategy, episode, options.speed if animated else None)
+    return 0
+
+
+def _film(options: Play, env: "Env", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
+    from rspo.gif import save_gif
+    from rspo.view import printable
+
+    assert options.gif is not None
+    if not any(episodes[0][0].scenes):
+        raise InputError(f"{options.run} is of an environment that has no drawing, so there is nothing to film.")
+    titles = [printable(f"{strategy.index}: {strategy.descriptor or strategy.status}") for strategy in chosen]
+    count = save_gif(options.gif, titles, episodes, env.backdrop(), options.speed)
+    print(f"Wrote {count} pictures to {options.gif}")
     return 0
 
 
@@ -305,6 +329,8 @@ def _check_play(options: Play, count: int) -> None:
         raise InputError(f"episodes is {options.episodes}, but it must be from 1 to 1000.")
     if not 0 <= options.seed < 2**32:
         raise InputError(f"seed is {options.seed}, but it must be from 0 to {2**32 - 1}.")
+    if options.svg is not None and options.gif is not None:
+        raise InputError("Give either --svg or --gif, not both.")
     if not 0 < options.speed < math.inf:
         raise InputError(f"speed is {options.speed}, but it must be greater than 0, in steps a second.")
 

@@ -50,13 +50,21 @@ def text(scene: Sequence[Shape]) -> str:
     x = (columns / (WIDTH - 1) * 2 - 1) * EXTENT
     y = (1 - rows / (HEIGHT - 1) * 2) * EXTENT
     for shape in scene:
-        distance = np.hypot(x - shape.x, y - shape.y)
+        distance = _distance(shape, x, y)
         inside = max(abs(shape.x), abs(shape.y)) <= EXTENT
         covered = distance <= max(shape.size, distance.min()) if inside else np.zeros_like(distance, bool)
         for row, column in zip(*np.nonzero(covered), strict=True):
             canvas[row][column] = GLYPHS.get(shape.role, "*")
     edge = "+" + "-" * WIDTH + "+"
     return "\n".join([edge, *("|" + "".join(line) + "|" for line in canvas), edge])
+
+
+def _distance(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of each point from a disc's middle, or from the line between a limb's ends."""
+    across, up = (shape.end[0] - shape.x, shape.end[1] - shape.y) if shape.end else (0.0, 0.0)
+    square = across**2 + up**2
+    along = np.clip(((x - shape.x) * across + (y - shape.y) * up) / square, 0.0, 1.0) if square else 0.0
+    return np.hypot(x - shape.x - along * across, y - shape.y - along * up)
 
 
 def save_svg(path: Path, strategies: Sequence[Strategy], episodes: Sequence[Sequence[Episode]]) -> None:

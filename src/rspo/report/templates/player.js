@@ -180,7 +180,7 @@
   function trail(pen, { arrays, unit }, t, s, ranks) {
     const rank = (ranks.agent = (ranks.agent ?? -1) + 1), c = pen.context, now = Math.floor(t);
     if (arrays.end) return;
-    c.strokeStyle = pen.palette[rank % 2 ? 1 : 0]; c.lineWidth = 2.5; c.lineCap = "round";
+    c.strokeStyle = pen.palette[rank % 2 ? 1 : 0]; c.lineWidth = 2.5; c.lineCap = "butt";
     for (let frame = Math.max(0, now - TRAIL); frame <= now; frame++) {
       const [x, y] = between(arrays.place, frame, s, unit);
       const [toX, toY] = frame < now ? between(arrays.place, frame + 1, s, unit) : between(arrays.place, t, s, unit);
