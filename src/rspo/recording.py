@@ -93,6 +93,8 @@ def pack_scenes(scenes: Sequence[Sequence[Shape]]) -> tuple[dict[str, np.ndarray
     size, kind = np.zeros((moments, most)), np.zeros((moments, most), np.uint16)
     for t, scene in enumerate(scenes):
         for s, shape in enumerate(scene):
+            if not (np.isfinite(shape.x) and np.isfinite(shape.y)):
+                continue  # nowhere
             place[t, s] = shape.x, shape.y
             end[t, s] = shape.end or (np.nan, np.nan)
             size[t, s] = shape.size
@@ -104,7 +106,7 @@ def pack_scenes(scenes: Sequence[Sequence[Shape]]) -> tuple[dict[str, np.ndarray
 
 
 def _fixed(lengths: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(np.nan_to_num(lengths) * UNIT), -(2**15), 2**15 - 1).astype(np.int16)
+    return np.rint(np.clip(np.nan_to_num(lengths), -8.0, 8.0 - 1 / UNIT) * UNIT).astype(np.int16)
 
 
 def _once(array: np.ndarray) -> np.ndarray:

@@ -64,6 +64,7 @@ class Run:
         except InputError as error:
             raise StoreError(f"{source} is damaged: {error}") from error
         self.identity = manifest.identity(record)
+        self.clock = Clock(path, self.identity)
 
     @staticmethod
     def create(path: Path, config: Config, spec: Spec) -> "Run":
@@ -111,7 +112,6 @@ class Run:
             ) from error
         try:
             self._sweep()
-            self.clock = Clock(self.path, self.identity)
             yield
         finally:
             os.close(handle)

@@ -31,7 +31,7 @@ class Found:
 
     @property
     def name(self) -> str:
-        return self.evaluation["descriptor"] or f"strategy {self.index}"
+        return self.evaluation["descriptor"] or "unnamed"
 
 
 @dataclass(frozen=True, eq=False)

@@ -265,7 +265,7 @@
       };
       for (const button of this.bar.querySelectorAll("button")) button.addEventListener("click", act[button.dataset.do]);
       this.range.addEventListener("input", () => { this.play(false); this.time = Number(this.range.value); this.refresh(); });
-      new IntersectionObserver(([entry]) => { this.visible = entry.isIntersecting; if (this.visible) this.refresh(); }).observe(root);
+      new IntersectionObserver((entries) => { this.visible = entries.at(-1).isIntersecting; if (this.visible) this.refresh(); }).observe(root);
       new ResizeObserver(() => this.refresh()).observe(root);
       this.refresh();
     }
@@ -306,15 +306,20 @@
   // ---- one clock for all
 
   const all = [];
-  let last = null;
+  let last = null, asked = false;
   function tick(now) {
+    asked = false;
     const running = all.filter((controls) => controls.playing);
+    // The first picture after a rest only sets the clock.
     const seconds = last === null ? 0 : Math.min((now - last) / 1000, 0.1);
     for (const controls of running) if (controls.visible) controls.advance(seconds);
     last = running.length ? now : null;
-    if (running.length) requestAnimationFrame(tick);
+    if (running.length) wake();
   }
-  function wake() { if (last === null) { last = performance.now(); requestAnimationFrame(tick); } }
+  function wake() {
+    if (!asked) requestAnimationFrame(tick);
+    asked = true;
+  }
 
   for (const figure of document.querySelectorAll(".card .player"))
     all.push(new Controls(figure, [new Player(figure, Number(figure.dataset.strategy))]));
