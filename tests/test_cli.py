@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
     ("arguments", "words"),
     [
         (("discvoer",), "Unknown command 'discvoer'. Did you mean 'discover'?"),
-        (("zzzzzz",), "Allowed: discover, evaluate, list, play, resume."),
+        (("zzzzzz",), "Allowed: discover, evaluate, list, play, report, resume."),
         (("--json",), "Unknown command '--json'."),
         (("discover",), "needs an environment"),
         (("discover", "--seed", "1"), "needs an environment"),
@@ -335,7 +335,10 @@ def test_what_is_piped_is_plain_text(finished: Path) -> None:
     assert first == "four-goals-easy: 3 iterations of rspo, 20 updates of 1024 steps each, seed 0"
     judged = [line for line in lines if "so far" in line]
     assert [line.split()[1] for line in judged] == ["1/3", "2/3", "3/3"]
-    assert outcome.out.splitlines()[-1] == f"Kept in {finished}. Watch one with: rspo play {finished} 0"
+    assert outcome.out.splitlines()[-2:] == [
+        f"Kept in {finished}. Watch one with: rspo play {finished} 0",
+        f"See all of them: open {finished / 'report.html'} in a browser",
+    ]
 
 
 def test_the_next_command_can_be_copied(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:

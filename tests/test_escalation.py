@@ -298,7 +298,7 @@ def games():
     """The recorded episodes of each player."""
     count = (len(PLAYERS) + 1) * EPISODES
     program = jax.jit(lambda key: collect(Escalation(), everybody, count, key, record=True))
-    every = dataclasses.replace(jax.device_get(program(jax.random.key(0))), last_obs=None)
+    every = dataclasses.replace(jax.device_get(program(jax.random.key(0))), last_obs=None, start=None)
     part = lambda i: jax.tree.map(lambda leaf: leaf[:, i * EPISODES : (i + 1) * EPISODES], every)  # noqa: E731
     return {name: part(i) for i, name in enumerate([*PLAYERS, "half-hearted"])}
 
