@@ -59,8 +59,8 @@ class RSPO(Objective):
     def validate(self) -> None:
         if self.streams == "single" and self.rejected == "mask" and self.switch != "off" and self._kinds:
             raise InputError(
-                "method.rejected is 'mask' and method.streams is 'single': the intrinsic reward would be left out with "
-                "the rejected episodes. Set method.streams to 'grouped' or 'per-reference' or method.rejected to 'zero'."
+                "method.rejected is 'mask' and method.streams is 'single': that leaves out the intrinsic reward of "
+                "rejected episodes. Set method.streams to 'grouped' or 'per-reference' or method.rejected to 'zero'."
             )
 
     @property
