@@ -1,8 +1,8 @@
 """Population Diversity: the determinant of a kernel matrix over policies.
 
-It is 0 when two policies are the same and 1 when all are far apart. Two kernels, which the paper's theorem connects: its
-own for stochastic policies, exp(-JSD / 2p²), and DvD's for deterministic ones, exp(-|phi_i - phi_j|² / 2l²N). A score
-means nothing without its scale and its states, so both are part of the result. docs/diversity.md has the definitions.
+It is 0 when two policies are the same and 1 when all are far apart. Two kernels, which the paper's theorem connects:
+its own for stochastic policies, exp(-JSD / 2p²), and DvD's for deterministic ones, exp(-|phi_i - phi_j|² / 2l²N). A
+score means nothing without its scale and its states, so both are part of the result. Definitions: docs/diversity.md.
 
 Plain NumPy; axes M policies, S states, D action dimensions or choices.
 """
