@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,6 +210,13 @@ def test_states_of_others_do_not_count() -> None:
     assert population_diversity(policies, p=1, source=SOURCE, owner=owner).matrix[0][1] == 1.0
     assert dvd_diversity(mean, length=1, source=SOURCE, owner=owner).matrix[0][1] == 1.0
     assert population_diversity(policies, p=1, source=SOURCE).matrix[0][1] < 1.0
+
+
+def test_the_example_in_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    page = Path(__file__).parent.parent / "docs" / "diversity.md"
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(code, {})
+    assert "3 policies on 100 states from 100 random states" in capsys.readouterr().out
 
 
 def test_the_result_says_what_it_was_computed_from() -> None:
