@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -194,6 +195,12 @@ def test_the_floor_and_the_sampling_do_not_matter() -> None:
     fast, slow = (describe(recording("hopper", {3: -0.3 + 0.2 * SWING}, lift=HOP, dt=dt)) for dt in (DT, 2 * DT))
     assert slow.stride_frequency == pytest.approx(fast.stride_frequency / 2)
     assert replace(slow.feet[0], touchdowns=0) == replace(fast.feet[0], touchdowns=0)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(InputError, match=r"pip install 'rspo\[mujoco\]'"):
+        linkage(model("hopper"), np.zeros((5, 6)), DT)
 
 
 CRATE = '<geom name="crate" type="box" size="1 1 1"/>'

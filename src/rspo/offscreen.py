@@ -17,7 +17,6 @@ from rspo.linkage import Array, Model, mujoco_module
 
 BACKENDS = ("egl", "osmesa")
 SECONDS = 120  # to draw in; a software renderer needs about one a frame at worst
-LARGEST = (640, 480)  # what MuJoCo's models reserve unless they say otherwise
 
 
 class NoRendererError(RspoError):
@@ -26,8 +25,9 @@ class NoRendererError(RspoError):
 
 def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Array:
     """Pictures [K, height, width, 3] of a robot at positions [K, nq], by the model's first camera, which follows it."""
-    if not (0 < width <= LARGEST[0] and 0 < height <= LARGEST[1]):
-        raise InputError(f"A picture cannot be {width} x {height}; at most {LARGEST[0]} x {LARGEST[1]} are drawn.")
+    widest, highest = model.vis.global_.offwidth, model.vis.global_.offheight
+    if not (0 < width <= widest and 0 < height <= highest):
+        raise InputError(f"A picture cannot be {width} x {height}; this model allows at most {widest} x {highest}.")
     if np.ndim(qpos) != 2 or np.shape(qpos)[1] != model.nq:
         raise InputError(f"The positions have shape {list(np.shape(qpos))}; expected [pictures, {model.nq}].")
     asked = os.environ.get("MUJOCO_GL", "").strip().lower()
