@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax import Array
 
+import product
 import rspo
 from plain_games import PlainEscalation, PlainMonsterHunt, spawn
 from rspo.archive import Archive
@@ -18,11 +19,11 @@ from rspo.envs.escalation import Escalation
 from rspo.envs.monster_hunt import MonsterHunt
 from rspo.errors import InputError
 from rspo.payoff import CrossPlay, make_cross_play
+from rspo.run import Run
 from rspo.types import Discrete, Spec, Step
 from worlds import Tabular
 
 EPISODES = 12
-SMALL: dict[str, Any] = {"iterations": 3, "ppo": {"updates": 15, "batch": 1600}, "judge": {"episodes": 256}}
 
 
 # ---- a loop in plain Python
@@ -127,8 +128,8 @@ def test_the_mean_is_symmetric_and_agrees_with_the_roles() -> None:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Archive, Path]:
-    folder = tmp_path_factory.mktemp("payoff") / "run"
-    return rspo.discover("monster-hunt", seed=1, out=folder, quiet=True, **SMALL), folder
+    folder = product.hunt_run(tmp_path_factory)
+    return rspo.load(folder), folder
 
 
 def test_a_strategy_with_itself_earns_what_its_evaluation_says(found: tuple[Archive, Path]) -> None:
@@ -151,7 +152,7 @@ def test_the_same_strategy_earns_the_same(found: tuple[Archive, Path]) -> None:
 
 def test_the_folder_the_archive_and_python_agree(found: tuple[Archive, Path]) -> None:
     archive, folder = found
-    kept = rspo.run.Run.open(folder).load_cross_play()
+    kept = Run.open(folder).load_cross_play()
     assert kept is not None
     assert kept.strategies == tuple(f"{s.index} {s.descriptor}" for s in archive)
     assert kept.episodes == 256
