@@ -77,7 +77,7 @@ def escalation(summaries: list[Summary]) -> str:
         "Full cooperation is `L=always`: 80 % of the episodes cooperate to the end. The paper has 7.7 for RSPO with "
         "smoothed switching and 10 for a method that is given the length as its descriptor (PGA-MAP-Elites).",
         "",
-        "| method | seeds | distinct: mean | each seed | by greedy names alone | full cooperation in iteration | paper |",
+        "| method | seeds | distinct: mean | each seed | by greedy name alone | full cooperation: iteration | paper |",
         "|---|---|---|---|---|---|---|",
     ]
     for method, runs in groups.items():

@@ -144,6 +144,7 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)
         start = run.load_checkpoint(len(archive)) if run else None
+        played = run.load_cross_play() if run else None
         stack.enter_context(view.showing(archive, start))
         event: Position | Found | None = None
         saved = time.monotonic()
@@ -154,7 +155,7 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
                     saved = time.monotonic()
                 view.show(event)
             if run is not None:
-                _illustrate(env, run, archive, view)
+                _illustrate(env, run, archive, played, view)
         except KeyboardInterrupt:
             archive.interrupted = True
             if run and event is not None:
@@ -164,9 +165,8 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
     return archive
 
 
-def _illustrate(env: Env, run: Run, archive: Archive, view: View) -> None:
-    """Cross-play and the pictures of a finished run; what is there already is not played again."""
-    played = run.load_cross_play()
+def _illustrate(env: Env, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
+    """Cross-play and the pictures of a finished run; what the folder has already is not played again."""
     if played is None and env.spec.agents == 2:
         view.say(f"playing each of {len(archive)} strategies with every other one")
         played = cross_play(env, archive, run.config.judge.episodes, run.config.seed)

@@ -214,17 +214,19 @@ class Run:
     def load_cross_play(self) -> CrossPlay | None:
         """What every strategy earns with every other one; None before the run's end."""
         path = self.path / "crossplay.json"
-        return _readable(self._cross_play, path) if path.exists() else None
+        remedy = "Remove it, and `rspo resume` makes it anew."
+        return _readable(self._cross_play, path, remedy=remedy) if path.exists() else None
 
     def _cross_play(self, path: Path) -> CrossPlay:
         record = store.read_json(path)
         self._check_identity(record, path)
+        size = self.config.iterations
         hints = {"strategies": tuple[str, ...], "episodes": int, "roles": tuple[tuple[tuple[float, ...], ...], ...]}
         names, episodes, roles = (
             configuration.checked(hint, record[name], f"{path} has a '{name}'") for name, hint in hints.items()
         )
         table = np.array(roles)
-        if table.shape != (self.config.iterations, self.config.iterations, 2) or len(names) != self.config.iterations:
+        if table.shape != (size, size, 2) or len(names) != size:
             raise StoreError(f"{path} is not of this run: it has another number of strategies.")
         return CrossPlay(names, episodes, table)
 
@@ -318,7 +320,9 @@ def _folder_name(index: int) -> str:
     return f"{index:03d}"
 
 
-def _readable(read: Any, path: Path, *arguments: Any) -> Any:
+def _readable(
+    read: Any, path: Path, *arguments: Any, remedy: str = "Restore it from a copy, or start a new run."
+) -> Any:
     """A folder that cannot be read is bad input: say what is wrong with it and what to do."""
     try:
         return read(path, *arguments)
@@ -327,4 +331,4 @@ def _readable(read: Any, path: Path, *arguments: Any) -> Any:
     except OSError as error:
         raise InputError(f"Cannot read {error.filename or path}: {error.strerror or error}.") from error
     except StoreError as error:
-        raise InputError(f"{error} Restore it from a copy, or start a new run.") from error
+        raise InputError(f"{error} {remedy}") from error
