@@ -1,5 +1,6 @@
 """rspo's own training, driven as `rspo discover` drives it, and the arithmetic the cores can do at best."""
 
+import dataclasses
 import time
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from rspo.archive import Archive, Strategy
 from rspo.env import make
 from rspo.evaluation import Evaluation
-from rspo.parallel import use_cores
+from rspo.parallel import share_episodes, use_cores
 from rspo.presets import preset
+from rspo.rollout import collect
 from rspo.search import ROWS, Tools, keys
 
 
@@ -22,10 +24,15 @@ class RspoSide:
         use_cores()
         jax.config.update("jax_enable_compilation_cache", False)  # the time to compile is one of the results
         self.tools: dict[str, Tools] = {}
+        self.collectors: dict[str, Any] = {}
 
-    def compile(self, env: str) -> float:
-        """Seconds to trace and compile a game's training program: a call of no updates."""
-        tools = self.tools[env] = Tools(make(env), preset(env))
+    def compile(self, env: str, room: int | None = None) -> float:
+        """Seconds to trace and compile a game's training program: a call of no updates.
+
+        It has room for as many references as a run has iterations, unless `room` says otherwise.
+        """
+        config = preset(env)
+        tools = self.tools[env] = Tools(make(env), dataclasses.replace(config, iterations=room or config.iterations))
         state, references, key = self._start(env, 0)
         start = time.perf_counter()
         jax.block_until_ready(tools.trainer.advance(state, references, key, 0))
@@ -56,6 +63,24 @@ class RspoSide:
         seconds = time.perf_counter() - start
         live = float(np.mean(lengths)) / make(env).spec.horizon
         return {"seconds": seconds, "steps": updates * preset(env).ppo.batch, "live": live}
+
+    def rollout(self, env: str, updates: int) -> dict[str, float]:
+        """Collect `updates` batches with a fresh policy and do nothing with them; cores share the episodes."""
+        config, world = self.tools[env].config, make(env)
+        if env not in self.collectors:
+            share = lambda leaf: share_episodes(leaf, axis=1)  # noqa: E731
+            play = lambda policy, key: collect(world, policy, config.episodes(world.spec), key)  # noqa: E731
+            self.collectors[env] = jax.jit(lambda policy, key: jax.tree.map(share, play(policy, key).samples))
+        policy, keys = self._start(env, 0)[0].policy, jax.random.split(jax.random.key(0), updates)
+        jax.block_until_ready(keys)
+        start = time.perf_counter()
+        for key in keys:
+            jax.block_until_ready(self.collectors[env](policy, key))
+        return {"seconds": time.perf_counter() - start, "steps": updates * config.ppo.batch}
+
+    def programs(self, env: str) -> int:
+        """How many training programs have been compiled for a game."""
+        return self.tools[env].trainer.advance._cache_size()
 
     def peak(self, library: str, n: int) -> float:
         """FLOP/s of an n x n float32 matrix product, the best of three."""

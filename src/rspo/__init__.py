@@ -2,7 +2,19 @@
 
 from typing import Any
 
-__all__ = ["Archive", "Config", "Env", "Objective", "Strategy", "discover", "evaluate", "load", "make", "resume"]
+__all__ = [
+    "Archive",
+    "Config",
+    "Env",
+    "Objective",
+    "Strategy",
+    "crossplay",
+    "discover",
+    "evaluate",
+    "load",
+    "make",
+    "resume",
+]
 
 _HOMES = {
     "Archive": "rspo.archive",
@@ -10,6 +22,7 @@ _HOMES = {
     "Env": "rspo.env",
     "Objective": "rspo.objective",
     "Strategy": "rspo.archive",
+    "crossplay": "rspo.api",
     "discover": "rspo.api",
     "evaluate": "rspo.api",
     "load": "rspo.api",

@@ -1,4 +1,4 @@
-"""The four things one does with the library: discover, resume, load, evaluate."""
+"""The five things one does with the library: discover, resume, load, evaluate, crossplay."""
 
 import contextlib
 import dataclasses
@@ -15,6 +15,8 @@ from rspo.config import Config, merge, validate
 from rspo.env import Env, make
 from rspo.errors import InputError
 from rspo.parallel import use_cores
+from rspo.payoff import CrossPlay, cross_play
+from rspo.pictures import pictures
 from rspo.presets import preset
 from rspo.run import Run
 from rspo.search import Found, Position, Tools, keys, search
@@ -93,6 +95,29 @@ def evaluate(
     return archive
 
 
+def crossplay(
+    run: str | Path | Archive, *, env: Env | None = None, episodes: int | None = None, seed: int | None = None
+) -> CrossPlay:
+    """What every strategy of a run folder or an archive earns with every other one as its partner (two agents only).
+
+    The same numbers as in the folder's `crossplay.json`, unless `episodes` or `seed` differ.
+    """
+    opened = None if isinstance(run, Archive) else Run.open(Path(run))
+    use_cores(opened.devices if opened else None)
+    archive = run if isinstance(run, Archive) else load(run)
+    config = archive.config
+    world = (make(config.env) if env is None else env) if opened is None else _world(opened, env)
+    if world.spec.agents != 2:
+        raise InputError(f"Cross-play is for environments of two agents, but {config.env} has {world.spec.agents}.")
+    if len(archive) == 0:
+        raise InputError(f"There are no strategies for {config.env} yet: cross-play needs one or more.")
+    judge = dataclasses.replace(config.judge, episodes=config.judge.episodes if episodes is None else episodes)
+    config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
+    validate(config, world.spec)
+    compilation_cache()
+    return cross_play(world, archive, config.judge.episodes, config.seed)
+
+
 def world_of(run: str | Path) -> Env:
     """The environment that a run was made in."""
     return _world(Run.open(Path(run)), None)
@@ -119,6 +144,7 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)
         start = run.load_checkpoint(len(archive)) if run else None
+        played = run.load_cross_play() if run else None
         stack.enter_context(view.showing(archive, start))
         event: Position | Found | None = None
         saved = time.monotonic()
@@ -128,6 +154,8 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
                     run.save(event, archive)
                     saved = time.monotonic()
                 view.show(event)
+            if run is not None:
+                _illustrate(env, run, archive, played, view)
         except KeyboardInterrupt:
             archive.interrupted = True
             if run and event is not None:
@@ -135,6 +163,15 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive
         if run is not None:
             run.summarize(archive)
     return archive
+
+
+def _illustrate(env: Env, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
+    """Cross-play and the pictures of a finished run; what the folder has already is not played again."""
+    if played is None and env.spec.agents == 2:
+        view.say(f"playing each of {len(archive)} strategies with every other one")
+        played = cross_play(env, archive, run.config.judge.episodes, run.config.seed)
+        run.save_cross_play(played)
+    run.save_pictures(pictures(env, archive, played))
 
 
 def compilation_cache() -> None:

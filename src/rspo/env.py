@@ -28,7 +28,7 @@ class Descriptor(NamedTuple):
 
 
 class Env(eqx.Module):
-    """What an environment author writes. `describe` and `scene` are optional."""
+    """What an environment author writes. `describe`, `scene` and `pictures` are optional."""
 
     @property
     @abc.abstractmethod
@@ -49,6 +49,11 @@ class Env(eqx.Module):
     def scene(self, state: Any) -> Sequence[Shape]:
         """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no drawing."""
         return ()
+
+    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+        """What to draw of a finished run's strategies, each given by its name and the `stats` of its descriptor: SVG
+        texts by file name, for the run folder (`rspo.charts` helps); nothing where there is no drawing."""
+        return {}
 
 
 _REGISTRY: dict[str, tuple[Callable[[], Env], str]] = {}

@@ -7,6 +7,8 @@ strategies/000/               one folder a finished iteration, there as a whole 
     strategy.json             status, evaluation, threshold, checksums of the two files above
 checkpoint.safetensors        where the iteration under way stands
 summary.json                  what `rspo evaluate --json` prints
+crossplay.json                at the end of a run with two agents: what every strategy earns with every other one
+*.svg                         pictures of the finished run
 lock                          held while a process works on the folder
 """
 
@@ -22,11 +24,12 @@ import shlex
 import sys
 import time
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from rspo import config as configuration
 from rspo import store
@@ -34,6 +37,7 @@ from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.errors import InputError
 from rspo.evaluation import Evaluation
+from rspo.payoff import CrossPlay
 from rspo.search import Found, Position, shapes
 from rspo.store import StoreError
 from rspo.train import TrainState
@@ -202,6 +206,34 @@ class Run:
     def summarize(self, archive: Archive) -> None:
         store.write(self.path / "summary.json", json.dumps(summary(archive), indent=1).encode() + b"\n")
 
+    def save_cross_play(self, played: CrossPlay) -> None:
+        tables = {name: getattr(played, name).tolist() for name in ("payoff", "mean", "roles")}
+        record = {"run": self.identity, "strategies": played.strategies, "episodes": played.episodes, **tables}
+        store.write(self.path / "crossplay.json", store.pack_json(record))
+
+    def load_cross_play(self) -> CrossPlay | None:
+        """What every strategy earns with every other one; None before the run's end."""
+        path = self.path / "crossplay.json"
+        remedy = "Remove it, and `rspo resume` makes it anew."
+        return _readable(self._cross_play, path, remedy=remedy) if path.exists() else None
+
+    def _cross_play(self, path: Path) -> CrossPlay:
+        record = store.read_json(path)
+        self._check_identity(record, path)
+        size = self.config.iterations
+        hints = {"strategies": tuple[str, ...], "episodes": int, "roles": tuple[tuple[tuple[float, ...], ...], ...]}
+        names, episodes, roles = (
+            configuration.checked(hint, record[name], f"{path} has a '{name}'") for name, hint in hints.items()
+        )
+        table = np.array(roles)
+        if table.shape != (size, size, 2) or len(names) != size:
+            raise StoreError(f"{path} is not of this run: it has another number of strategies.")
+        return CrossPlay(names, episodes, table)
+
+    def save_pictures(self, drawn: Mapping[str, str]) -> None:
+        for name, text in drawn.items():
+            store.write(self.path / name, text.encode())
+
     def _save_checkpoint(self, position: Position) -> None:
         arrays = store.named_leaves(jax.device_get(position.state))
         record = {
@@ -288,7 +320,9 @@ def _folder_name(index: int) -> str:
     return f"{index:03d}"
 
 
-def _readable(read: Any, path: Path, *arguments: Any) -> Any:
+def _readable(
+    read: Any, path: Path, *arguments: Any, remedy: str = "Restore it from a copy, or start a new run."
+) -> Any:
     """A folder that cannot be read is bad input: say what is wrong with it and what to do."""
     try:
         return read(path, *arguments)
@@ -297,4 +331,4 @@ def _readable(read: Any, path: Path, *arguments: Any) -> Any:
     except OSError as error:
         raise InputError(f"Cannot read {error.filename or path}: {error.strerror or error}.") from error
     except StoreError as error:
-        raise InputError(f"{error} Restore it from a copy, or start a new run.") from error
+        raise InputError(f"{error} {remedy}") from error
