@@ -16,9 +16,8 @@ def preset(env: str, objective: str = "rspo") -> Config:
         method = _four_goals_method(method, release=0.25 if env == "four-goals-hard" else 0.0)
         return dataclasses.replace(FOUR_GOALS[env], objective=objective, method=method)
     if env in STAG_HUNTS:
-        return dataclasses.replace(
-            STAG_HUNTS[env], objective=objective, method=_stag_hunt_method(method, objective, env)
-        )
+        method = _stag_hunt_method(method, objective, env)
+        return dataclasses.replace(STAG_HUNTS[env], objective=objective, method=method)
     return Config(env, objective=objective, method=method)
 
 
@@ -64,8 +63,7 @@ def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
         method = dataclasses.replace(method, switch="smooth")
     method = dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
     if env == "escalation":
-        # As in the authors' code. Without the scale, errors fade as the predictor's own policy settles, and cooperation
-        # stops growing where the threshold is met: docs/experiments.md.
+        # As in the authors' code: with the paper's own choices cooperation did not grow (docs/experiments.md).
         return dataclasses.replace(method, rejected="mask", predictor_training="during", error_scale="batch")
     return method
 
