@@ -12,7 +12,7 @@ import jax
 
 from rspo.archive import Archive
 from rspo.config import Config, merge, validate
-from rspo.env import Env, make
+from rspo.env import AnyEnv, make
 from rspo.errors import InputError
 from rspo.parallel import use_cores
 from rspo.presets import preset
@@ -24,7 +24,7 @@ CHECKPOINT_SECONDS = 5.0
 
 
 def discover(
-    env: str | Env,
+    env: str | AnyEnv,
     *,
     out: str | Path | None = None,
     objective: str | None = None,
@@ -51,7 +51,7 @@ def discover(
     return _carry_out(world, config, run, View(config, quiet))
 
 
-def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False) -> Archive:
+def resume(run: str | Path, *, env: AnyEnv | None = None, quiet: bool = False) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
     use_cores(opened.devices)
@@ -70,7 +70,7 @@ def load(run: str | Path) -> Archive:
 
 
 def evaluate(
-    run: str | Path, *, env: Env | None = None, episodes: int | None = None, seed: int | None = None
+    run: str | Path, *, env: AnyEnv | None = None, episodes: int | None = None, seed: int | None = None
 ) -> Archive:
     """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
     opened = Run.open(Path(run))
@@ -93,12 +93,12 @@ def evaluate(
     return archive
 
 
-def world_of(run: str | Path) -> Env:
+def world_of(run: str | Path) -> AnyEnv:
     """The environment that a run was made in."""
     return _world(Run.open(Path(run)), None)
 
 
-def _world(run: Run, env: Env | None) -> Env:
+def _world(run: Run, env: AnyEnv | None) -> AnyEnv:
     try:
         world = make(run.config.env) if env is None else env
     except InputError as error:
@@ -111,7 +111,7 @@ def _world(run: Run, env: Env | None) -> Env:
     return world
 
 
-def _carry_out(env: Env, config: Config, run: Run | None, view: View) -> Archive:
+def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View) -> Archive:
     """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:

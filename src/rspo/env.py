@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from rspo.errors import InputError, suggestion
+from rspo.host import HostEnv
 from rspo.types import Shape, Spec, Step, Trajectory
 
 
@@ -51,10 +52,11 @@ class Env(eqx.Module):
         return ()
 
 
-_REGISTRY: dict[str, tuple[Callable[[], Env], str]] = {}
+AnyEnv = Env | HostEnv
+_REGISTRY: dict[str, tuple[Callable[[], AnyEnv], str]] = {}
 
 
-def register(name: str, factory: Callable[[], Env], summary: str) -> None:
+def register(name: str, factory: Callable[[], AnyEnv], summary: str) -> None:
     _REGISTRY[name] = (factory, summary)
 
 
@@ -64,7 +66,7 @@ def environments() -> dict[str, str]:
     return {name: summary for name, (_, summary) in _REGISTRY.items()}
 
 
-def make(name: str) -> Env:
+def make(name: str) -> AnyEnv:
     """The environment of this name."""
     _load()
     if not isinstance(name, str) or name not in _REGISTRY:
