@@ -53,6 +53,7 @@ class Env(eqx.Module):
 
 
 AnyEnv = Env | HostEnv
+PREFIXES = ("gym:", "pettingzoo:")  # of names that other libraries know
 _REGISTRY: dict[str, tuple[Callable[[], AnyEnv], str]] = {}
 
 
@@ -69,6 +70,14 @@ def environments() -> dict[str, str]:
 def make(name: str) -> AnyEnv:
     """The environment of this name."""
     _load()
+    if isinstance(name, str) and name.startswith("gym:"):
+        from rspo.envs import gymnasium
+
+        return gymnasium.from_id(name.removeprefix("gym:"))
+    if isinstance(name, str) and name.startswith("pettingzoo:"):
+        from rspo.envs import pettingzoo
+
+        return pettingzoo.from_module(name.removeprefix("pettingzoo:"))
     if not isinstance(name, str) or name not in _REGISTRY:
         raise InputError(
             f"Unknown environment '{name}'. {suggestion(str(name), _REGISTRY)} `rspo list` shows them all."

@@ -53,6 +53,11 @@ class HostEnv(abc.ABC):
         """How many instances there can be at all, where that is not for the collector to choose."""
         return None
 
+    @property
+    def can_restart(self) -> bool:
+        """Whether single instances can be reset while the others go on, as `ppo.padding` "restart" asks for."""
+        return True
+
     def describe(self, trajectory: Trajectory) -> Any:
         """Name what the recorded episodes show, as a `Descriptor`; None where an environment has no names."""
         return None

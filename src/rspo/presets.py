@@ -3,14 +3,16 @@
 import dataclasses
 
 from rspo.config import Config, Judge
+from rspo.env import PREFIXES, AnyEnv, make
+from rspo.host import HostEnv
 from rspo.likelihood import Measure
 from rspo.objective import Objective, make_objective
 from rspo.objectives.rspo import RSPO
 from rspo.ppo import PPO, Span
 
 
-def preset(env: str, objective: str = "rspo") -> Config:
-    """The configuration `rspo discover ENV --objective OBJECTIVE` starts from."""
+def preset(env: str, objective: str = "rspo", world: AnyEnv | None = None) -> Config:
+    """The configuration `rspo discover ENV --objective OBJECTIVE` starts from; `world`: the environment, if at hand."""
     method = make_objective(objective)
     if env in FOUR_GOALS:
         method = _four_goals_method(method, release=0.25 if env == "four-goals-hard" else 0.0)
@@ -19,7 +21,26 @@ def preset(env: str, objective: str = "rspo") -> Config:
         return dataclasses.replace(ROBOTS[env], objective=objective, method=_robot_method(method))
     if env in STAG_HUNTS:
         return dataclasses.replace(STAG_HUNTS[env], objective=objective, method=_stag_hunt_method(method, objective))
+    if env.startswith(PREFIXES):
+        world = make(env) if world is None else world
+    if isinstance(world, HostEnv):
+        return dataclasses.replace(_brought(env, world), objective=objective, method=method)
     return Config(env, objective=objective, method=method)
+
+
+def _brought(env: str, world: HostEnv) -> Config:
+    """For an environment that nobody here knows: whole episodes, eight or more, of about 8192 steps in all."""
+    episodes = max(round(8192 / world.spec.horizon / 8), 1) * 8
+    ppo = PPO(
+        batch=episodes * world.spec.horizon,
+        epochs=10,
+        minibatches=8,
+        entropy_coefficient=0.01,
+        normalize_obs=True,
+        normalize_reward=True,
+        padding="restart" if world.can_restart else "count",
+    )
+    return Config(env, ppo=ppo, judge=Judge(episodes=64))
 
 
 def _four_goals_method(method: Objective, release: float) -> Objective:
@@ -92,8 +113,8 @@ def _robot_method(method: Objective) -> Objective:
 
 def _robot(name: str, alpha: float) -> Config:
     # The paper's settings, but for the number of updates, which it does not give, and two hidden layers. Normalisation
-    # is the authors' code's, and so is the initial network as random play: with its deviation of 1, twice as wide as
-    # uniform play, thresholds are those that the paper's alphas above 1 go with.
+    # is the authors' code's, and so is the initial network as random play: its actions stray further than uniform
+    # ones, and the paper's alphas go with that.
     ppo = PPO(
         batch=16384,
         updates=120,

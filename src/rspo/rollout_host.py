@@ -41,6 +41,11 @@ def collect(
 ) -> Trajectory:
     """As `rspo.rollout.collect`; arrays are NumPy's."""
     spec = env.spec
+    if restart and not env.can_restart:
+        raise InputError(
+            "ppo.padding is 'restart', but this vector environment cannot reset single environments: make it with "
+            "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to 'count' or 'drop'."
+        )
     share = -(-episodes // jax.device_count())
     lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
     noise = action_noise(policy, (episodes, spec.agents, spec.obs_size), spec.horizon, jax.random.split(key, 3)[2])
