@@ -1,15 +1,24 @@
 """The robots: step by step what gymnasium's v5 environments give, and what falling means."""
 
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
 
+import rspo
 from rspo.envs.mujoco import ROBOTS, Mujoco
 from rspo.errors import InputError
 from rspo.types import Box
 
 THEIRS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
 SEEDS = np.array([3, 2**31 - 2, 12345])
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """MuJoCo keeps a log of its complaints about gymnasium's files where it is started."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
@@ -72,3 +81,19 @@ def test_the_recorded_state_says_what_touches_the_floor():
 def test_what_there_is_not_is_said(arguments, words):
     with pytest.raises(InputError, match=words):
         Mujoco(*arguments)
+
+
+def test_loading_a_robot_says_nothing(capfd):
+    Mujoco("half-cheetah")
+    assert capfd.readouterr() == ("", "")
+    assert not Path("MUJOCO_LOG.TXT").exists()
+
+
+def test_a_run_with_falls_is_played_anew_to_the_same_numbers(tmp_path):
+    """Hoppers fall many times within 512 steps; returns are those until the first fall."""
+    settings = {"iterations": 2, "ppo": {"updates": 1, "batch": 1024, "epochs": 1}, "judge": {"episodes": 3}}
+    archive = rspo.discover("hopper", out=tmp_path / "run", quiet=True, **settings)
+    assert all(0 < s.evaluation.return_mean < 100 for s in archive)
+    again = rspo.evaluate(tmp_path / "run")
+    assert [s.evaluation for s in again] == [s.evaluation for s in archive]
+    assert archive[1].evaluation.distance[0] > 1000  # over 512 steps, however short the lives
