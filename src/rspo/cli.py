@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import re
 import shlex
 import signal
 import sys
@@ -137,7 +138,7 @@ def discover(arguments: list[str]) -> int:
     from rspo import api
 
     config, out = parse_discover(arguments)
-    out = out or free_folder(f"{config.env}-{config.objective}-seed{config.seed}")
+    out = out or free_folder(re.sub("[:/]", "-", f"{config.env}-{config.objective}-seed{config.seed}"))
     return finish(api.discover(config.env, config=config, out=out), out)
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.distributions import Categorical
+from rspo.distributions import Distribution, Gaussian
 from rspo.parallel import map_samples
 from rspo.types import Samples, Trajectory
 
@@ -30,6 +30,9 @@ class Measure:
     """Whose play sets the automatic threshold: a uniformly random policy, or a freshly initialised network."""
     cap: float | None = None
     """Upper bound of one step's -log pi_j, and of one step's prediction error; the paper has none."""
+    gaussian: Literal["density", "distance"] = "density"
+    """What -log pi_j of a continuous action is: the Gaussian's (the paper), or |a - mu_j|^2 / 2 (the authors' code),
+    which no deviation enters, and which is never negative."""
     discount: float = 1.0
     """Weight of step t in the likelihood is discount^t; the paper's sum is undiscounted."""
 
@@ -65,9 +68,9 @@ class References(eqx.Module):
                 policy, memory = jax.tree.map(pick, (references.policies, references.memory))
                 return score(policy, memory, samples)
 
-            nothing = jnp.zeros(samples.action.shape)
+            nothing = jnp.zeros(samples.reward.shape)
             fill = lambda j, table: table.at[j].set(jax.lax.cond(wanted[j], one, lambda _: nothing, j))  # noqa: E731
-            empty = jnp.zeros((references.capacity, *samples.action.shape))
+            empty = jnp.zeros((references.capacity, *samples.reward.shape))
             return jnp.moveaxis(jax.lax.fori_loop(0, references.mask.sum(), fill, empty), 0, -1)
 
         return map_samples(all_wanted, trajectory.samples, (self, wanted & self.mask))
@@ -77,9 +80,13 @@ class References(eqx.Module):
         return (nll >= self.threshold) | ~self.mask
 
 
-def step_nll(policy: Callable[[Array], Categorical], samples: Samples, measure: Measure) -> Array:
+def step_nll(policy: Callable[[Array], Distribution], samples: Samples, measure: Measure) -> Array:
     """-log pi(a_t | s_t), capped; 0 on steps that do not count: the samples' own axes."""
-    nll = -policy(samples.obs).log_prob(samples.action)
+    played = policy(samples.obs)
+    if measure.gaussian == "distance" and isinstance(played, Gaussian):
+        nll = played.distance(samples.action)
+    else:
+        nll = -played.log_prob(samples.action)
     if measure.cap is not None:
         nll = jnp.minimum(nll, measure.cap)
     return jnp.where(samples.counted, nll, 0.0)
@@ -95,6 +102,6 @@ def discounted_sum(steps: Array, discount: float) -> Array:
     return jnp.tensordot(discount ** jnp.arange(steps.shape[0]), steps, axes=1)
 
 
-def cross_entropy(policy: Callable[[Array], Categorical], trajectory: Trajectory, measure: Measure) -> Array:
+def cross_entropy(policy: Callable[[Array], Distribution], trajectory: Trajectory, measure: Measure) -> Array:
     """D(whoever played the trajectories, policy)."""
     return episode_nll(step_nll(policy, trajectory.samples, measure), measure).mean()

@@ -2,12 +2,12 @@
 
 from rspo import charts
 from rspo.archive import Archive
-from rspo.env import Env
+from rspo.env import AnyEnv
 from rspo.payoff import CrossPlay, name_of
 from rspo.view import printable
 
 
-def pictures(env: Env, archive: Archive, played: CrossPlay | None) -> dict[str, str]:
+def pictures(env: AnyEnv, archive: Archive, played: CrossPlay | None) -> dict[str, str]:
     """Each as SVG text."""
     named = {printable(name_of(strategy)): strategy.evaluation.stats for strategy in archive}
     drawn = dict(env.pictures(named))

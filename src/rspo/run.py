@@ -41,7 +41,7 @@ from rspo.payoff import CrossPlay
 from rspo.search import Found, Position, shapes
 from rspo.store import StoreError
 from rspo.train import TrainState
-from rspo.types import Discrete, Spec
+from rspo.types import ActionSpace, Box, Discrete, Spec
 
 SCHEMA = 1
 
@@ -54,9 +54,9 @@ class Run:
         source = str(path / "run.json")
         self.devices = _whole_number(record["devices"], 1, 4096, f"{source}: devices")
         spec = dict(record["spec"])
-        (actions,) = spec.pop("action_space")
+        space = _action_space(spec.pop("action_space"), f"{source}: actions")
         sizes = {name: _whole_number(value, 0, 10**6, f"{source}: {name}") for name, value in spec.items()}
-        self.spec = Spec(**sizes, action_space=Discrete(_whole_number(actions, 1, 10**6, f"{source}: actions")))
+        self.spec = Spec(**sizes, action_space=space)
         _whole_number(self.spec.horizon, 1, 10**6, f"{source}: horizon")
         try:
             self.config: Config = configuration.from_dict(record["config"], source)
@@ -304,6 +304,16 @@ def _whole_number(value: Any, least: int, most: int, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise StoreError(f"{what} is {value!r}, but it must be a whole number from {least} to {most}.")
     return value
+
+
+def _action_space(record: Any, what: str) -> ActionSpace:
+    """[n] for n choices; [lower bounds, upper bounds] for real numbers."""
+    if len(record) == 1:
+        return Discrete(_whole_number(record[0], 1, 10**6, what))
+    low, high = (configuration.checked(tuple[float, ...], bounds, f"{what} has {bounds!r}") for bounds in record)
+    if not 1 <= len(low) == len(high) <= 10**6 or not all(a < b for a, b in zip(low, high, strict=True)):
+        raise StoreError(f"{what}: every lower bound must be less than its upper bound, but they are {record}.")
+    return Box(low, high)
 
 
 def _typed(kind: Any, record: dict[str, Any], source: Path, **parts: Any) -> Any:

@@ -164,5 +164,6 @@ class RSPO(Objective):
         own_key, random_key = jax.random.split(key)
         episodes = [play(policy, own_key)]
         if self.predictor_data == "mixed":
-            episodes.append(play(uniform_policy(state.model.actions), random_key))
+            random = uniform_policy(state.model.actions, state.model.continuous)
+            episodes.append(play(random, random_key))
         return fit(state, episodes, self.predictor_steps, self.predictor_learning_rate).model
