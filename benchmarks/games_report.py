@@ -9,6 +9,7 @@ import numpy as np
 from rspo.presets import preset
 
 GAMES = ("monster-hunt", "escalation")
+KINDS = {"rejecting": True, "accepting": False}  # the references: only those that reject need prediction errors
 
 
 def markdown(data: dict[str, Any]) -> str:
@@ -32,43 +33,48 @@ def _speed(data: dict[str, Any]) -> str:
     rows = []
     for game in GAMES:
         rows.append((game, "rollout alone", _range(_speeds(data, f"rollout {game}"), "{:,.0f}".format)))
-        rows += [
-            (game, f"training, {kept} references", _range(_speeds(data, f"train {game} {kept}"), "{:,.0f}".format))
-            for kept in data["settings"]["references"]
-        ]
-    return "## Environment steps per second\n\n" + _table(("game", "", "steps/s"), rows)
+        for kept in data["settings"]["references"]:
+            speeds = _speeds(data, f"train {game} {kept} rejecting")
+            rows.append((game, f"training, {kept} references", _range(speeds, "{:,.0f}".format)))
+    note = "The references reject every episode, which costs most."
+    return f"## Environment steps per second\n\n{note}\n\n" + _table(("game", "", "steps/s"), rows)
 
 
 def _references(data: dict[str, Any], game: str) -> str:
     """A ratio is taken within each repetition, and then its median."""
-    none = update_seconds(data, game, 0)
     rows = []
     for kept in data["settings"]["references"]:
-        times = update_seconds(data, game, kept)
-        growth = [with_ / without for with_, without in zip(times, none, strict=True)]
-        cost = _range(times, lambda seconds: f"{seconds * 1e3:.1f}")
-        rows.append((str(kept), cost, _range(growth, "{:.2f}".format)))
-    head = ("references kept", "ms an update", "times the cost of none")
+        cells = [str(kept)]
+        for kind in KINDS:
+            times, none = (update_seconds(data, game, count, kind) for count in (kept, 0))
+            growth = [with_ / without for with_, without in zip(times, none, strict=True)]
+            cells += [_range(times, lambda seconds: f"{seconds * 1e3:.1f}"), _range(growth, "{:.2f}".format)]
+        rows.append(cells)
+    head = ("references kept", "all reject: ms an update", "times none", "all accept: ms an update", "times none")
     return f"## Cost of an update by references ({game})\n\n" + _table(head, rows)
 
 
 def _whole(data: dict[str, Any]) -> str:
     """What the updates of a preset's whole run add up to."""
-    rows = [(game, str(preset(game).iterations), f"{whole_run_minutes(data, game):.1f}") for game in GAMES]
+    rows = []
+    for game in GAMES:
+        minutes = [f"{whole_run_minutes(data, game, kind):.1f}" for kind in KINDS]
+        rows.append((game, str(preset(game).iterations), *minutes))
     note = "By adding up the updates of all iterations, their cost interpolated between the references measured."
-    return f"## A whole run\n\n{note}\n\n" + _table(("game", "iterations", "minutes"), rows)
+    head = ("game", "iterations", "minutes if all reject", "if all accept")
+    return f"## A whole run\n\n{note}\n\n" + _table(head, rows)
 
 
-def whole_run_minutes(data: dict[str, Any], game: str) -> float:
+def whole_run_minutes(data: dict[str, Any], game: str, kind: str) -> float:
     """Iteration k trains against k - 1 references."""
     config, measured = preset(game), data["settings"]["references"]
-    cost = [median(update_seconds(data, game, kept)) for kept in measured]
+    cost = [median(update_seconds(data, game, kept, kind)) for kept in measured]
     each = np.interp(np.arange(config.iterations), measured, cost)
     return float(each.sum()) * config.ppo.updates / 60
 
 
-def update_seconds(data: dict[str, Any], game: str, kept: int) -> list[float]:
-    name, updates = f"train {game} {kept}", data["settings"]["updates"]
+def update_seconds(data: dict[str, Any], game: str, kept: int, kind: str) -> list[float]:
+    name, updates = f"train {game} {kept} {kind}", data["settings"]["updates"]
     return [entry["seconds"] / updates for entry in data["rounds"] if entry["name"] == name]
 
 

@@ -8,15 +8,18 @@ works.
 """
 
 import argparse
+import itertools
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import machine
-from games_report import GAMES, markdown
+from games_report import GAMES, KINDS, markdown
 from rspo_side import RspoSide
 from worker import Worker
 
@@ -63,16 +66,18 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 def rounds(settings: Settings, rspo: Worker) -> list[dict[str, Any]]:
     """Everything in turns; every second time backwards, so that nothing always follows the same."""
-    turns: list[tuple[str, str, tuple[Any, ...]]] = []
+    train = lambda game, kept, rejecting, updates: rspo("train", game, kept, updates, rejecting)  # noqa: E731
+    turns: list[tuple[str, Callable[[int], Any]]] = []
     for game in GAMES:
-        turns.append((f"rollout {game}", "rollout", (game,)))
-        turns += [(f"train {game} {kept}", "train", (game, kept)) for kept in settings.references]
-    for _, verb, arguments in turns:
-        rspo(verb, *arguments, 1)  # nobody's first time counts
+        turns.append((f"rollout {game}", partial(rspo, "rollout", game)))
+        for kept, (kind, rejecting) in itertools.product(settings.references, KINDS.items()):
+            turns.append((f"train {game} {kept} {kind}", partial(train, game, kept, rejecting)))
+    for _, turn in turns:
+        turn(1)  # nobody's first time counts
     entries = []
     for repetition in range(1, settings.repetitions + 1):
-        for name, verb, arguments in turns if repetition % 2 else reversed(turns):
-            result = rspo(verb, *arguments, settings.updates)
+        for name, turn in turns if repetition % 2 else reversed(turns):
+            result = turn(settings.updates)
             entries.append({"name": name, "repetition": repetition, **result})
             pace = result["steps"] / result["seconds"]
             say(f"repetition {repetition}/{settings.repetitions}: {name}: {pace:,.0f} steps/s")

@@ -38,20 +38,24 @@ class RspoSide:
         jax.block_until_ready(tools.trainer.advance(state, references, key, 0))
         return time.perf_counter() - start
 
-    def _start(self, env: str, kept: int) -> tuple[Any, Any, Any]:
-        """The start of an iteration with `kept` references. What they are does not matter for the time."""
+    def _start(self, env: str, kept: int, rejecting: bool = False) -> tuple[Any, Any, Any]:
+        """The start of an iteration with `kept` references, which accept all episodes, or reject all.
+
+        What they are does not matter for the time, but that does: only those that reject need prediction errors.
+        """
         tools = self.tools[env]
         nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
         memory = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tools.memory)
         policies = [jax.device_get(tools.begin(i, 1).state.policy) for i in range(kept)]
-        strategies = [Strategy(i, "novel", nobody, policy, 0.0, memory, 1) for i, policy in enumerate(policies)]
+        delta = np.inf if rejecting else 0.0
+        strategies = [Strategy(i, "novel", nobody, policy, delta, memory, 1) for i, policy in enumerate(policies)]
         references = jax.device_put(tools.references(Archive(tools.config, strategies)))
         return tools.begin(kept, 1).state, references, keys(tools.config, kept, 1).train
 
-    def train(self, env: str, kept: int, updates: int) -> dict[str, float]:
+    def train(self, env: str, kept: int, updates: int, rejecting: bool = False) -> dict[str, float]:
         """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as `rspo discover` does."""
         advance = self.tools[env].trainer.advance
-        state, references, key = self._start(env, kept)
+        state, references, key = self._start(env, kept, rejecting)
         jax.block_until_ready((state, references))
         lengths = []
         start = time.perf_counter()
