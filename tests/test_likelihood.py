@@ -151,7 +151,7 @@ def test_evaluation_reports_returns_distances_and_acceptance(kept):
     nll = [plain.episode_nll(plain.step_nll(other, played, 3.0)) for other in others[:kept]]
     threshold = [float(np.median(n)) + 1e-3 for n in nll]
     references = plain.references(others, threshold, 3, kept, measure=Measure(cap=3.0))
-    found = make_evaluator(env, 32, padding=False)(policy, references, key)
+    found, _ = make_evaluator(env, 32, padding=False)(policy, references, key)
     assert found.episodes == 32
     returns, greedy_returns = (np.asarray(t.reward, np.float64).sum(0).mean(-1) for t in (played, greedy))
     np.testing.assert_allclose((found.return_mean, found.return_std), (returns.mean(), returns.std()), rtol=1e-5)

@@ -16,10 +16,12 @@ from rspo.config import Config, merge, validate
 from rspo.env import PREFIXES, AnyEnv, Env, environments, make
 from rspo.errors import InputError
 from rspo.host import HostEnv
+from rspo.logs import check_log, logging
 from rspo.parallel import use_cores
 from rspo.payoff import CrossPlay, cross_play
 from rspo.pictures import pictures
 from rspo.presets import preset
+from rspo.report import write_report
 from rspo.run import Run
 from rspo.search import Found, Position, Tools, keys, search
 from rspo.view import View
@@ -34,6 +36,7 @@ def discover(
     objective: str | None = None,
     config: Config | None = None,
     quiet: bool = False,
+    log: str | None = None,
     **settings: Any,
 ) -> Archive:
     """Find different strategies for one task.
@@ -41,9 +44,11 @@ def discover(
     `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an environment of rspo's, Gymnasium's or
     PettingZoo's, a vector environment, or a function that makes one. Settings start from the environment's preset (or
     from `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
-    With `out` everything is kept in that folder as it is found, and `resume` goes on after an interruption.
+    With `out` everything is kept in that folder as it is found, `resume` goes on after an interruption, and
+    `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
     use_cores()
+    check_log(log, None if out is None else Path(out))
     world, name = adapt(env), label(env)
     if isinstance(world, HostEnv):
         check_env(world)
@@ -54,12 +59,13 @@ def discover(
     config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
     validate(config, world.spec)
     run = None if out is None else Run.create(Path(out), config, world.spec)
-    return _carry_out(world, config, run, View(config, quiet))
+    return _carry_out(world, config, run, View(config, quiet), log)
 
 
-def resume(run: str | Path, *, env: Any = None, quiet: bool = False) -> Archive:
+def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | None = None) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
+    check_log(log, opened.path)
     use_cores(opened.devices)
     if jax.device_count() != opened.devices:
         warnings.warn(
@@ -67,7 +73,7 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False) -> Archive:
             "otherwise, and the result will differ from that of an uninterrupted run.",
             stacklevel=2,
         )
-    return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet))
+    return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet), log)
 
 
 def load(run: str | Path) -> Archive:
@@ -92,7 +98,7 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
     for strategy in archive:
         earlier = Archive(config, archive[: strategy.index])
         key = keys(config, strategy.index, strategy.attempt).evaluate
-        evaluation = tools.evaluate(strategy.policy, tools.references(earlier), key)
+        evaluation, _ = tools.evaluate(strategy.policy, tools.references(earlier), key)
         archive.replace(dataclasses.replace(strategy, evaluation=evaluation))
     return archive
 
@@ -140,7 +146,7 @@ def _world(run: Run, env: Any) -> AnyEnv:
     return world
 
 
-def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View) -> Archive:
+def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None) -> Archive:
     """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:
@@ -149,6 +155,7 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View) -> Arch
         archive = run.load() if run else Archive(config)
         start = run.load_checkpoint(len(archive)) if run else None
         played = run.load_cross_play() if run else None
+        metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
         event: Position | Found | None = None
         saved = time.monotonic()
@@ -158,6 +165,8 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View) -> Arch
                     run.save(event, archive)
                     saved = time.monotonic()
                 view.show(event)
+                if metrics is not None:
+                    metrics.show(event)
             if run is not None:
                 _illustrate(env, run, archive, played, view)
         except KeyboardInterrupt:
@@ -166,6 +175,7 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View) -> Arch
                 run.save(event, archive)
         if run is not None:
             run.summarize(archive)
+            write_report(run.path)
     return archive
 
 

@@ -13,7 +13,7 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import tyro
 from rich.console import Console
@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait
     from rspo.archive import Archive, Strategy
     from rspo.config import Config
     from rspo.draw import Episode
+    from rspo.env import AnyEnv
 
 
 @dataclass
@@ -46,11 +47,13 @@ class Resume:
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
+    log: Literal["tensorboard", "wandb"] | None = None
+    """Pass metrics on to TensorBoard or Weights & Biases too."""
 
 
 @dataclass
 class Play:
-    """Watch a strategy in the terminal, or draw all strategies as one picture."""
+    """Watch a strategy in the terminal, or draw it: all strategies as one picture, or episodes as a film."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -66,6 +69,18 @@ class Play:
     """Steps a second."""
     svg: Path | None = None
     """Write the paths of the episodes to this SVG file instead."""
+    gif: Path | None = None
+    """Write the episodes to this GIF file instead."""
+
+
+@dataclass
+class Report:
+    """Write the page that shows a run's strategies, or one that compares several runs."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """The run folder; several are compared, seeds of the same settings taken together."""
+    out: Path | None = None
+    """The HTML file; by default report.html in the run folder, or comparison.html here."""
 
 
 def main() -> NoReturn:
@@ -137,12 +152,12 @@ def discover(arguments: list[str]) -> int:
     """Find different strategies for one task."""
     from rspo import api
 
-    config, out = parse_discover(arguments)
+    config, out, log = parse_discover(arguments)
     out = out or free_folder(re.sub("[:/]", "-", f"{config.env}-{config.objective}-seed{config.seed}"))
-    return finish(api.discover(config.env, config=config, out=out), out)
+    return finish(api.discover(config.env, config=config, out=out, log=log), out)
 
 
-def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
+def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
     """The configuration that flags, a configuration file and the preset give together, the former over the latter."""
     from rspo.config import Config, merge
     from rspo.presets import preset
@@ -157,6 +172,8 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
         """Run folder; by default a new one in runs/."""
         config: Path | None = None
         """TOML file of settings; flags override it."""
+        log: Literal["tensorboard", "wandb"] | None = None
+        """Pass metrics on to TensorBoard (RUN/tensorboard) or Weights & Biases too."""
 
     # What the other flags mean depends on the environment and the method, so these are looked at first.
     file = _value_of("--config", arguments)
@@ -174,7 +191,7 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None]:
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
     parsed = tyro.cli(Discover, default=Discover(**fields), args=arguments, prog="rspo discover")
     config = Config(**{name: getattr(parsed, name) for name in fields})
-    return config, parsed.out
+    return config, parsed.out, parsed.log
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -191,7 +208,9 @@ def _environment_in(arguments: list[str]) -> str | None:
     """The environment's name, wherever it stands among the flags; an unknown one only where it is no flag's value."""
     from rspo.env import environments
 
-    valued = {i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective")}
+    valued = {
+        i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective", "--log")
+    }
     known = [argument for i, argument in enumerate(arguments) if i not in valued and argument in environments()]
     pairs = zip(["", *arguments], arguments, strict=False)
     free = [word for before, word in pairs if not before.startswith("-") and word[:1].isalpha()]
@@ -227,6 +246,22 @@ def finish(archive: "Archive", out: Path) -> int:
     if pictures:
         print(f"Pictures: {', '.join(map(str, pictures))}")
     print(f"Kept in {out}. Watch one with: rspo play {shlex.quote(str(out))} 0")
+    print(f"See all of them: open {out / 'report.html'} in a browser")
+    return 0
+
+
+def report(arguments: list[str]) -> int:
+    """Write the page of one run, or of several."""
+    options = tyro.cli(Report, args=arguments, prog="rspo report")
+    from rspo.report import write_comparison, write_report
+
+    if not options.runs:
+        raise InputError("rspo report needs a run folder, such as `rspo report runs/four-goals-easy-rspo-seed0`.")
+    if len(options.runs) == 1:
+        path = write_report(options.runs[0], options.out)
+    else:
+        path = write_comparison(options.runs, options.out or Path("comparison.html"))
+    print(f"Wrote {path}: open it in a browser")
     return 0
 
 
@@ -235,7 +270,7 @@ def resume(arguments: list[str]) -> int:
     from rspo import api
 
     options = tyro.cli(Resume, args=arguments, prog="rspo resume")
-    return finish(api.resume(options.run), options.run)
+    return finish(api.resume(options.run, log=options.log), options.run)
 
 
 def evaluate(arguments: list[str]) -> int:
@@ -267,10 +302,25 @@ def play(arguments: list[str]) -> int:
         draw.save_svg(options.svg, chosen, episodes)
         print(f"Drew {len(chosen)} strategies into {options.svg}")
         return 0
+    if options.gif is not None:
+        return _film(options, env, chosen, episodes)
     animated = sys.stdout.isatty()
     for strategy, shown in zip(chosen, episodes, strict=True):
         for episode in shown:
             _show(strategy, episode, options.speed if animated else None)
+    return 0
+
+
+def _film(options: Play, env: "AnyEnv", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
+    from rspo.gif import save_gif
+    from rspo.view import printable
+
+    assert options.gif is not None
+    if not any(episodes[0][0].scenes):
+        raise InputError(f"{options.run} is of an environment that has no drawing, so there is nothing to film.")
+    titles = [printable(f"{strategy.index}: {strategy.descriptor or strategy.status}") for strategy in chosen]
+    count = save_gif(options.gif, titles, episodes, env.backdrop(), options.speed)
+    print(f"Wrote {count} pictures to {options.gif}")
     return 0
 
 
@@ -283,6 +333,8 @@ def _check_play(options: Play, count: int) -> None:
         raise InputError(f"episodes is {options.episodes}, but it must be from 1 to 1000.")
     if not 0 <= options.seed < 2**32:
         raise InputError(f"seed is {options.seed}, but it must be from 0 to {2**32 - 1}.")
+    if options.svg is not None and options.gif is not None:
+        raise InputError("Give either --svg or --gif, not both.")
     if not 0 < options.speed < math.inf:
         raise InputError(f"speed is {options.speed}, but it must be greater than 0, in steps a second.")
 
@@ -306,7 +358,7 @@ def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None
                 print(f"\x1b[{frame.count(chr(10)) + 2}A", end="")  # back up, to draw over it
 
 
-VERBS = {"list": list_, "discover": discover, "resume": resume, "evaluate": evaluate, "play": play}
+VERBS = {"list": list_, "discover": discover, "resume": resume, "evaluate": evaluate, "play": play, "report": report}
 
 USAGE = """\
 rspo: discover many different good strategies for one task
@@ -318,6 +370,7 @@ usage: rspo COMMAND ...
   resume RUN                go on with an interrupted run
   evaluate RUN [--json]     play every strategy anew
   play RUN [STRATEGY]       watch a strategy in the terminal
+  report RUN [RUN ...]      make the page that shows a run, or compares several
 
 Try: rspo discover four-goals-easy"""
 

@@ -38,14 +38,12 @@ def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bo
         raise InputError(f"There is no drawing of {type(env).__name__} yet; `rspo evaluate` shows its returns.")
     key = jax.random.key(seed)
     played = jax.device_get(collect(env, strategy.policy, episodes, key, greedy=greedy, record=True))
-    noise = jax.random.uniform(jax.random.split(key, 3)[0], (episodes, env.spec.reset_noise))  # as `collect` draws it
-    starts = jax.device_get(jax.vmap(env.reset)(noise)[0])
-    return [_episode(env, played, at(starts, n), n) for n in range(episodes)]
+    return [_episode(env, played, n) for n in range(episodes)]
 
 
-def _episode(env: Env, played: Any, start: Any, n: int) -> Episode:
+def _episode(env: Env, played: Any, n: int) -> Episode:
     length = int(played.live[:, n].sum())
-    scenes = [env.scene(start), *(env.scene(at(played.state, t, n)) for t in range(length))]
+    scenes = [env.scene(at(played.start, n)), *(env.scene(at(played.state, t, n)) for t in range(length))]
     return Episode(scenes, float(played.reward[:, n].sum(0).mean()))
 
 
@@ -56,13 +54,21 @@ def text(scene: Sequence[Shape]) -> str:
     x = (columns / (WIDTH - 1) * 2 - 1) * EXTENT
     y = (1 - rows / (HEIGHT - 1) * 2) * EXTENT
     for shape in scene:
-        distance = np.hypot(x - shape.x, y - shape.y)
+        distance = _distance(shape, x, y)
         inside = max(abs(shape.x), abs(shape.y)) <= EXTENT
         covered = distance <= max(shape.size, distance.min()) if inside else np.zeros_like(distance, bool)
         for row, column in zip(*np.nonzero(covered), strict=True):
             canvas[row][column] = GLYPHS.get(shape.role, "*")
     edge = "+" + "-" * WIDTH + "+"
     return "\n".join([edge, *("|" + "".join(line) + "|" for line in canvas), edge])
+
+
+def _distance(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of each point from a disc's middle, or from the line between a limb's ends."""
+    across, up = (shape.end[0] - shape.x, shape.end[1] - shape.y) if shape.end else (0.0, 0.0)
+    square = across**2 + up**2
+    along = np.clip(((x - shape.x) * across + (y - shape.y) * up) / square, 0.0, 1.0) if square else 0.0
+    return np.hypot(x - shape.x - along * across, y - shape.y - along * up)
 
 
 def save_svg(path: Path, strategies: Sequence[Strategy], episodes: Sequence[Sequence[Episode]]) -> None:

@@ -29,7 +29,7 @@ class Descriptor(NamedTuple):
 
 
 class Env(eqx.Module):
-    """What an environment author writes. `describe`, `scene` and `pictures` are optional."""
+    """What an environment author writes. All but `spec`, `reset` and `step` is optional."""
 
     @property
     @abc.abstractmethod
@@ -55,6 +55,15 @@ class Env(eqx.Module):
         """What to draw of a finished run's strategies, each given by its name and the `stats` of its descriptor: SVG
         texts by file name, for the run folder (`rspo.charts` helps); nothing where there is no drawing."""
         return {}
+
+    def backdrop(self) -> Sequence[Shape]:
+        """What stands behind every scene and never moves, such as the lines of a grid."""
+        return ()
+
+    def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
+        """Grids [y, x] to show of the (recorded, NumPy) episodes, y upwards, each under a short title."""
+        return {}
+
 
 
 AnyEnv = Env | HostEnv

@@ -12,6 +12,7 @@ from jax import Array
 from rspo.env import AnyEnv
 from rspo.likelihood import Measure, References, cross_entropy, episode_nll
 from rspo.policy import Policy
+from rspo.recording import Recording, record
 from rspo.rollout import collect, fused
 from rspo.types import Trajectory
 
@@ -43,11 +44,11 @@ class Evaluation:
     """The name of what the sampled episodes show; exploration may still blur it."""
 
 
-Evaluator = Callable[[Policy, References, Array], Evaluation]
+Evaluator = Callable[[Policy, References, Array], tuple[Evaluation, Recording]]
 
 
 def make_evaluator(env: AnyEnv, episodes: int, padding: bool, restart: bool = False) -> Evaluator:
-    """`evaluate(policy, references, key)`, jitted once for all of a run's policies."""
+    """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's policies."""
 
     def play(policy: Policy, key: Array, greedy: bool) -> Trajectory:
         return collect(env, policy, episodes, key, padding=padding, restart=restart, greedy=greedy, record=True)
@@ -63,10 +64,10 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: bool, restart: bool = Fa
         sampled = play(policy, sampled_key, greedy=False)
         return sampled, play(policy, greedy_key, greedy=True), *distance(references, sampled)
 
-    def evaluate(policy: Policy, references: References, key: Array) -> Evaluation:
+    def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
         sampled, greedy, nll, accepts = jax.device_get(measure(policy, references, key))
         kept = np.asarray(references.mask)
-        return Evaluation(
+        evaluation = Evaluation(
             episodes=episodes,
             **_returns("return", sampled),
             **_returns("greedy_return", greedy),
@@ -76,6 +77,7 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: bool, restart: bool = Fa
             threshold=_floats(np.asarray(references.threshold)[kept]),
             **_described(env, sampled, greedy),
         )
+        return evaluation, record(env, greedy, sampled)
 
     return evaluate
 

@@ -5,12 +5,12 @@ for its policy, or is in code that lets go of Python's lock, as MuJoCo does, the
 """
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from rspo.types import Spec, Trajectory
+from rspo.types import Shape, Spec, Trajectory
 
 
 class HostStep(NamedTuple):
@@ -39,7 +39,7 @@ class Batch(abc.ABC):
 
 
 class HostEnv(abc.ABC):
-    """What an environment author writes. `describe` and `pictures` are optional."""
+    """What an environment author writes. All but `spec` and `batch` is optional."""
 
     @property
     @abc.abstractmethod
@@ -62,6 +62,18 @@ class HostEnv(abc.ABC):
     def describe(self, trajectory: Trajectory) -> Any:
         """Name what the recorded episodes show, as a `Descriptor`; None where an environment has no names."""
         return None
+
+    def scene(self, state: Any) -> Sequence[Shape]:
+        """What to draw of one instance's state, as of `Env.scene`."""
+        return ()
+
+    def backdrop(self) -> Sequence[Shape]:
+        """What stands behind every scene and never moves."""
+        return ()
+
+    def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
+        """Grids to show of the recorded episodes, as of `Env.heatmaps`."""
+        return {}
 
     def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
         """What to draw of a finished run's strategies, as of `Env.pictures`."""

@@ -65,11 +65,12 @@ def collect(
             state, obs = jax.tree.map(lambda new, old: _where(terminated, new, old), fresh, (state, obs))
         return (state, obs, live if restart else ~terminated), (row, reached if record else None)
 
+    start = state if record else None
     carry = (state, obs, jnp.ones(episodes, bool))
     (_, last_obs, _), (rows, states) = jax.lax.scan(body, carry, (noise, action_noise, again))
     obs, action, log_prob, reward, terminated, live = rows
     counted = jnp.ones_like(live) if padding else live
-    return Trajectory(obs, action, log_prob, reward, terminated, live, counted, last_obs, states)
+    return Trajectory(obs, action, log_prob, reward, terminated, live, counted, last_obs, states, start)
 
 
 def _where(condition: Array, new: Array, old: Any) -> Array:

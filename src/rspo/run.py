@@ -4,11 +4,14 @@ run.json                      settings, environment, versions, command; never ch
 strategies/000/               one folder a finished iteration, there as a whole or not at all
     policy.safetensors        policy and what the objective remembers of it
     metrics.jsonl             one line an update
-    strategy.json             status, evaluation, threshold, checksums of the two files above
+    episodes.safetensors      a few episodes as drawings, for the report
+    strategy.json             status, evaluation, threshold, checksums of the files above
 checkpoint.safetensors        where the iteration under way stands
 summary.json                  what `rspo evaluate --json` prints
 crossplay.json                at the end of a run with two agents: what every strategy earns with every other one
 *.svg                         pictures of the finished run
+times.json                    seconds of work, apart from the rest because no two runs take equally long
+report.html                   the page to open
 lock                          held while a process works on the folder
 """
 
@@ -18,6 +21,7 @@ import errno
 import fcntl
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import shlex
@@ -32,18 +36,18 @@ import jax
 import numpy as np
 
 from rspo import config as configuration
-from rspo import store
+from rspo import manifest, store
 from rspo.archive import Archive, Strategy
+from rspo.clock import Clock
 from rspo.config import Config
 from rspo.errors import InputError
 from rspo.evaluation import Evaluation
+from rspo.manifest import readable
 from rspo.payoff import CrossPlay
 from rspo.search import Found, Position, shapes
 from rspo.store import StoreError
 from rspo.train import TrainState
 from rspo.types import ActionSpace, Box, Discrete, Spec
-
-SCHEMA = 1
 
 
 class Run:
@@ -63,8 +67,8 @@ class Run:
             configuration.validate(self.config, self.spec)
         except InputError as error:
             raise StoreError(f"{source} is damaged: {error}") from error
-        # What every part of the run carries too, so that no part of another one is taken for its own.
-        self.identity = store.sha256(json.dumps([record[k] for k in ("config", "spec", "devices")]).encode())
+        self.identity = manifest.identity(record)
+        self.clock = Clock(path, self.identity)
 
     @staticmethod
     def create(path: Path, config: Config, spec: Spec) -> "Run":
@@ -78,7 +82,7 @@ class Run:
         except OSError as error:
             raise StoreError(store.explain(error, path)) from error
         record = {
-            "schema": SCHEMA,
+            "schema": manifest.SCHEMA,
             "config": configuration.to_dict(config),
             "spec": {**spec._asdict(), "action_space": list(spec.action_space)},
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -92,17 +96,7 @@ class Run:
     @staticmethod
     def open(path: Path) -> "Run":
         """A run that exists, or one sentence on why this is none."""
-        manifest = path / "run.json"
-        if not manifest.is_file():
-            what = "is not a run of rspo: it has no run.json" if path.is_dir() else "does not exist"
-            raise InputError(f"{path} {what}. Start one with `rspo discover ENV --out {path}`.")
-        record = _readable(store.read_json, manifest)
-        if record.get("schema") != SCHEMA:
-            raise InputError(
-                f"{path} was written with schema {record.get('schema')}, but this version of rspo reads {SCHEMA}: "
-                "install the version of rspo named in its run.json."
-            )
-        return _readable(Run, path, record)
+        return readable(Run, path, manifest.read_manifest(path))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -133,24 +127,14 @@ class Run:
 
     def load(self) -> Archive:
         """The strategies found so far."""
-        home = self.path / "strategies"
-        if not home.is_dir():
-            raise InputError(f"{self.path} is damaged: its folder of strategies is missing.")
-        names = {p.name for p in home.iterdir() if not p.name.startswith(".")}
-        wanted = [_folder_name(i) for i in range(len(names))]
-        if names != set(wanted) or len(names) > self.config.iterations:
-            found = ", ".join(sorted(names))
-            raise InputError(f"{self.path} is damaged: its strategies are {found}: some are missing, or too many.")
-        return Archive(self.config, [_readable(self._strategy, home / name) for name in wanted])
+        folders = manifest.folders(self.path, self.config.iterations)
+        return Archive(self.config, [readable(self._strategy, folder) for folder in folders])
 
     def _strategy(self, folder: Path) -> Strategy:
         source = folder / "strategy.json"
         record = store.read_json(source)
         self._check_identity(record, source)
-        files = record.pop("files")
-        for name in ("policy.safetensors", "metrics.jsonl"):
-            if not (folder / name).is_file() or store.sha256((folder / name).read_bytes()) != files[name]:
-                raise StoreError(f"{folder / name} is missing or was changed after it was written.")
+        manifest.check_files(folder, record.pop("files"))
         arrays, _ = store.read_arrays(folder / "policy.safetensors")
         policy, memory = store.fill(self._kept(), arrays, folder / "policy.safetensors")
         evaluation = _typed(Evaluation, record.pop("evaluation"), source)
@@ -159,8 +143,7 @@ class Run:
         return _typed(Strategy, record, source, evaluation=evaluation, policy=policy, memory=memory)
 
     def _check_identity(self, record: dict[str, Any], source: Path) -> None:
-        if record.pop("run") != self.identity:
-            raise StoreError(f"{source} belongs to another run than {self.path}.")
+        manifest.check_identity(record, source, self.identity, self.path)
 
     def _kept(self) -> Any:
         """The shapes of what a strategy file holds."""
@@ -173,6 +156,7 @@ class Run:
             self._save_checkpoint(event)
         else:
             self._save_strategy(event)
+            self.clock.mark()
             # Only now: a kill between the two leaves a checkpoint of an iteration that is done, which resuming ignores.
             store.remove(self.path / "checkpoint.safetensors")
             self.summarize(archive)
@@ -180,12 +164,14 @@ class Run:
     def _save_strategy(self, found: Found) -> None:
         """The whole folder appears at once."""
         strategy = found.strategy
-        folder = self.path / "strategies" / _folder_name(strategy.index)
+        folder = self.path / "strategies" / manifest.folder_name(strategy.index)
         temporary = folder.with_name(f".{folder.name}.tmp")
         files = {
             "policy.safetensors": store.pack_arrays(store.named_leaves((strategy.policy, strategy.memory))),
             "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in found.rows).encode(),
         }
+        if found.recording is not None:
+            files["episodes.safetensors"] = found.recording.packed()
         record = {
             "run": self.identity,
             **{name: getattr(strategy, name) for name in ("index", "status", "threshold", "attempt")},
@@ -205,6 +191,7 @@ class Run:
 
     def summarize(self, archive: Archive) -> None:
         store.write(self.path / "summary.json", json.dumps(summary(archive), indent=1).encode() + b"\n")
+        self.clock.write()
 
     def save_cross_play(self, played: CrossPlay) -> None:
         tables = {name: getattr(played, name).tolist() for name in ("payoff", "mean", "roles")}
@@ -215,7 +202,7 @@ class Run:
         """What every strategy earns with every other one; None before the run's end."""
         path = self.path / "crossplay.json"
         remedy = "Remove it, and `rspo resume` makes it anew."
-        return _readable(self._cross_play, path, remedy=remedy) if path.exists() else None
+        return readable(self._cross_play, path, remedy=remedy) if path.exists() else None
 
     def _cross_play(self, path: Path) -> CrossPlay:
         record = store.read_json(path)
@@ -241,6 +228,7 @@ class Run:
             "iteration": position.iteration,
             "attempt": position.attempt,
             "rows": list(position.rows),
+            "seconds": self.clock.mark(),
             "arrays": store.arrays_digest(arrays),
         }
         metadata = {"rspo": store.pack_json(record).decode()}
@@ -251,7 +239,7 @@ class Run:
         path = self.path / "checkpoint.safetensors"
         if not path.exists():
             return None
-        return _readable(self._position, path, iteration)
+        return readable(self._position, path, iteration)
 
     def _position(self, path: Path, iteration: int) -> Position | None:
         arrays, metadata = store.read_arrays(path)
@@ -262,6 +250,7 @@ class Run:
         if record["iteration"] != iteration:
             store.remove(path)  # the process was killed after it kept the strategy, before it removed this file
             return None
+        self.clock.go_on_from(float(record.get("seconds", math.nan)))
         state: TrainState = store.fill(shapes(self.config, self.spec)[0], arrays, path)
         return Position(iteration, record["attempt"], state, tuple(record["rows"]))
 
@@ -324,21 +313,3 @@ def _typed(kind: Any, record: dict[str, Any], source: Path, **parts: Any) -> Any
         for name, value in record.items()
     }
     return kind(**values, **parts)
-
-
-def _folder_name(index: int) -> str:
-    return f"{index:03d}"
-
-
-def _readable(
-    read: Any, path: Path, *arguments: Any, remedy: str = "Restore it from a copy, or start a new run."
-) -> Any:
-    """A folder that cannot be read is bad input: say what is wrong with it and what to do."""
-    try:
-        return read(path, *arguments)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"{path} is damaged: it does not hold what a run of rspo does ({error}).") from error
-    except OSError as error:
-        raise InputError(f"Cannot read {error.filename or path}: {error.strerror or error}.") from error
-    except StoreError as error:
-        raise InputError(f"{error} {remedy}") from error

@@ -15,6 +15,7 @@ from rspo.evaluation import make_evaluator, make_threshold
 from rspo.judge import Verdict, judge
 from rspo.likelihood import References
 from rspo.policy import uniform_policy
+from rspo.recording import Recording
 from rspo.rollout import collect, fused
 from rspo.train import TrainState, init_state, make_trainer
 from rspo.types import Spec
@@ -36,6 +37,7 @@ class Found(NamedTuple):
 
     strategy: Strategy
     rows: tuple[dict[str, Any], ...]
+    recording: Recording | None = None  # what to show of it
 
 
 def shapes(config: Config, spec: Spec) -> tuple[TrainState, Any]:
@@ -150,7 +152,7 @@ def _finish(tools: Tools, archive: Archive, position: Position) -> tuple[Found, 
     """Evaluate and judge the trained policy, and gather what later iterations need of it."""
     own = keys(tools.config, position.iteration, position.attempt)
     policy = position.state.policy
-    evaluation = tools.evaluate(policy, tools.references(archive), own.evaluate)
+    evaluation, recording = tools.evaluate(policy, tools.references(archive), own.evaluate)
     threshold, random_return = tools.threshold(policy, own.threshold)
     verdict = judge(evaluation, archive, float(random_return))
     strategy = Strategy(
@@ -162,4 +164,4 @@ def _finish(tools: Tools, archive: Archive, position: Position) -> tuple[Found, 
         memory=jax.device_get(tools.remember(position.state.objective, policy, own.remember)),
         attempt=position.attempt,
     )
-    return Found(strategy, position.rows), verdict
+    return Found(strategy, position.rows, recording), verdict

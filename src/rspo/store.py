@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -101,12 +100,16 @@ def sha256(data: bytes) -> str:
 
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:
     """The arrays of a pytree by their path, such as `policy.actor.weights.0`."""
+    import jax  # here and below, so that who only reads records does not wait for it
+
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {_name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
 def fill(template: Any, arrays: Mapping[str, np.ndarray], source: Path) -> Any:
     """The inverse: a pytree of `template`'s structure from named arrays, refused if names, shapes or types differ."""
+    import jax
+
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     names = [_name(path) for path, _ in leaves]
     if set(names) != set(arrays):
@@ -118,6 +121,8 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], source: Path) -> Any:
 
 
 def _name(path: tuple[Any, ...]) -> str:
+    import jax
+
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 

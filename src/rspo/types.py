@@ -101,6 +101,7 @@ class Trajectory(eqx.Module):
     counted: Array  # [T, N] the steps that enter losses and likelihoods: the live ones, or all (`PPO.padding`)
     last_obs: Array  # [N, A, O] after the last action
     state: Any = None  # the environment's own states [T, N, ...] after each action, when recorded
+    start: Any = None  # those before the first action [N, ...], when recorded
     truncated: Any = None  # [T, N] true at a step after which a host environment cut the episode short of the horizon
 
     @property
@@ -118,10 +119,11 @@ class Trajectory(eqx.Module):
 
 
 class Shape(NamedTuple):
-    """One thing to draw, in the environment's own coordinates."""
+    """One thing to draw, in the environment's own coordinates: a disc, or a limb with round ends."""
 
     role: str  # "agent", "goal", ...: renderers choose the colour by it
     x: float
     y: float
-    size: float
+    size: float  # the radius of the disc, half the thickness of the limb
     label: str = ""
+    end: tuple[float, float] | None = None  # where a limb that begins at (x, y) ends; None: a disc

@@ -19,7 +19,7 @@ from jax import Array
 
 from rspo import charts
 from rspo.env import Descriptor, Env
-from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, drawn, pick, same, spawn, walk
+from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
 from rspo.types import Discrete, Shape, Spec, Step, Trajectory
 
 ALWAYS = "L=always"
@@ -106,6 +106,9 @@ class Escalation(Env):
         title = "Cooperation length L: share of the episodes"
         lengths = {name: lengths_in(stats, self.spec.horizon) for name, stats in strategies.items()}
         return {"cooperation.svg": charts.bars(title, lengths, axis="L")}
+
+    def backdrop(self) -> Sequence[Shape]:
+        return draw_grid()
 
 
 def _wander(light: Array, uniform: Array) -> Array:

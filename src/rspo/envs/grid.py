@@ -70,3 +70,10 @@ def draw_agents(agents: np.ndarray) -> list[Shape]:
     left, right = (drawn(agent) for agent in agents)
     shift, size = 0.25 * CELL_WIDTH, 0.2 * CELL_WIDTH
     return [Shape("agent", left[0] - shift, left[1], size, "1"), Shape("agent", right[0] + shift, right[1], size, "2")]
+
+
+def draw_grid() -> list[Shape]:
+    """The borders of the cells."""
+    ends = [(i / SIZE) * 2 - 1 for i in range(SIZE + 1)]
+    across = [Shape("line", -1.0, y, 0.0, end=(1.0, y)) for y in ends]
+    return across + [Shape("line", x, -1.0, 0.0, end=(x, 1.0)) for x in ends]

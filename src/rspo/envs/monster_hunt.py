@@ -30,7 +30,7 @@ from jax import Array
 
 from rspo import charts
 from rspo.env import Descriptor, Env
-from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, drawn, free_position, same, spawn, walk
+from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, free_position, same, spawn, walk
 from rspo.types import Discrete, Shape, Spec, Step, Trajectory
 
 SETTLED = 10  # steps that the agents are given to find their places before a strategy is read off
@@ -131,6 +131,12 @@ class MonsterHunt(Env):
         share = lambda stats: f"together {stats.get('together', 0.0):.0%} of the time"  # noqa: E731
         maps = {name: (heatmap_in(stats), share(stats)) for name, stats in strategies.items()}
         return {"meeting.svg": charts.grids(title, maps)}
+
+    def backdrop(self) -> Sequence[Shape]:
+        return draw_grid()
+
+    def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
+        return {"where the agents meet": meeting_heatmap(trajectory)}
 
 
 def _pursue(monster: Array, prey: Array, tie: Array, turn: Array) -> Array:

@@ -1,0 +1,69 @@
+"""Recorded episodes as an animated GIF, drawn by Pillow (the extra `gif`)."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rspo import store
+from rspo.draw import COLOURS, EXTENT, Episode
+from rspo.errors import InputError
+from rspo.types import Shape
+
+SIDE, FINE = 320, 3  # pixels of the picture; it is drawn this many times as large and made smaller, for smooth edges
+BACKGROUND, EDGE, WORDS = "#ffffff", "#d9dee6", "#1b2330"
+FILLS = {"goal": "#8a93a0", "monster": COLOURS[3], "apple": COLOURS[2], "light": COLOURS[4], "line": EDGE}
+LAST = 1000  # milliseconds that the end of an episode stays
+SLOWEST, FASTEST = 60_000, 20  # milliseconds a step that viewers of GIFs keep to
+
+
+def save_gif(
+    path: Path, titles: Sequence[str], episodes: Sequence[Sequence[Episode]], backdrop: Sequence[Shape], speed: float
+) -> int:
+    """One film of all episodes after another, `speed` steps a second; gives the number of its pictures."""
+    _pillow()
+    frames, durations = [], []
+    step = min(max(round(1000 / speed), FASTEST), SLOWEST)
+    for title, shown in zip(titles, episodes, strict=True):
+        for episode in shown:
+            pictures = [_frame(backdrop, scene, title) for scene in episode.scenes]
+            frames += pictures
+            durations += [step] * (len(pictures) - 1) + [max(step, LAST)]
+    buffer = io.BytesIO()
+    frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
+    store.write(path, buffer.getvalue())
+    return len(frames)
+
+
+def _pillow() -> None:
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise InputError("A GIF needs Pillow, which is not installed: pip install 'rspo[gif]'.") from error
+
+
+def _frame(backdrop: Sequence[Shape], scene: Sequence[Shape], title: str) -> Any:
+    from PIL import Image, ImageDraw
+
+    large = Image.new("RGB", (SIDE * FINE, SIDE * FINE), BACKGROUND)
+    pen = ImageDraw.Draw(large)
+    agents = 0
+    for shape in [*backdrop, *scene]:
+        colour = FILLS.get(shape.role, COLOURS[agents % 2])
+        agents += shape.role == "agent"
+        _draw(pen, shape, colour)
+    small = large.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+    ImageDraw.Draw(small).text((8, 6), title, fill=WORDS)
+    return small.quantize(64, dither=Image.Dither.NONE)
+
+
+def _draw(pen: Any, shape: Shape, colour: str) -> None:
+    scale = SIDE * FINE / 2 / EXTENT
+    place = lambda x, y: ((x + EXTENT) * scale, (EXTENT - y) * scale)  # noqa: E731
+    radius = max(shape.size * scale, (0.5 if shape.role == "line" else 3.0) * FINE)
+    ends = [place(shape.x, shape.y)]
+    if shape.end is not None:
+        ends.append(place(*shape.end))
+        pen.line(ends, fill=colour, width=round(2 * radius))
+    for x, y in ends:
+        pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour)

@@ -1,0 +1,157 @@
+"""The page that compares runs: methods or settings side by side, seeds of the same settings taken together."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from rspo.errors import InputError
+from rspo.manifest import identity
+from rspo.report.charts import Chart, Line, chart, number
+from rspo.report.page import CITATION, COLOURS, duration, flat
+from rspo.report.reading import RunFolder
+from rspo.report.render import render
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ in nothing but their seed."""
+
+    label: str
+    colour: int
+    runs: list[RunFolder]
+
+
+def compare_page(runs: Sequence[RunFolder]) -> str:
+    """The comparison as text."""
+    _refuse_repetition(runs)
+    envs = dict.fromkeys(run.config["env"] for run in runs)
+    sections = [_section(env, _groups([run for run in runs if run.config["env"] == env])) for env in envs]
+    count = sum(len(section["groups"]) for section in sections)
+    title = f"{len(runs)} runs of {count} {'method' if count == 1 else 'methods'} compared"
+    return render("comparison.html.j2", title=title, sections=sections, confidence=CONFIDENCE, citation=CITATION)
+
+
+def _refuse_repetition(runs: Sequence[RunFolder]) -> None:
+    seen: dict[str, RunFolder] = {}
+    for run in runs:
+        twin = seen.setdefault(identity(run.record), run)
+        if twin is not run:
+            raise InputError(
+                f"{twin.path} and {run.path} have the same settings and the same seed, so they are one run: give only "
+                "one of them."
+            )
+
+
+def _groups(runs: Sequence[RunFolder]) -> list[Group]:
+    """By settings; each is called after its method and what else sets it apart from others of that method."""
+    alike: dict[str, list[RunFolder]] = {}
+    for run in runs:
+        settings = {name: value for name, value in run.config.items() if name != "seed"}
+        alike.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
+    members = [sorted(group, key=lambda run: run.config["seed"]) for group in alike.values()]
+    return [Group(_label(group[0], members), i % COLOURS, group) for i, group in enumerate(members)]
+
+
+def _label(run: RunFolder, members: Iterable[list[RunFolder]]) -> str:
+    method = run.config["objective"]
+    rivals = [dict(flat(group[0].config)) for group in members if group[0].config["objective"] == method]
+    own = {name: value for name, value in flat(run.config) if name != "seed"}
+    apart = [f"{name} {value}" for name, value in own.items() if any(rival.get(name) != value for rival in rivals)]
+    return ", ".join([method, *apart])
+
+
+def _section(env: str, groups: list[Group]) -> dict[str, Any]:
+    return {
+        "env": env,
+        "groups": [_summary(group) for group in groups],
+        "runs": [_row(group, run) for group in groups for run in group.runs],
+        "charts": _charts(groups),
+    }
+
+
+def _summary(group: Group) -> dict[str, Any]:
+    """One row of the table of methods."""
+    seconds = [run.seconds for run in group.runs if run.seconds is not None]
+    return {
+        "label": group.label,
+        "colour": group.colour,
+        "seeds": ", ".join(str(run.config["seed"]) for run in group.runs),
+        "distinct": _with_interval([run.distinct for run in group.runs]),
+        "best": _with_interval([best(run, "return_mean") for run in group.runs]),
+        "greedy": _with_interval([best(run, "greedy_return_mean") for run in group.runs]),
+        "took": duration(float(np.mean(seconds))) if seconds else "not recorded",
+    }
+
+
+def _row(group: Group, run: RunFolder) -> dict[str, Any]:
+    """One row of the table of runs."""
+    return {
+        "label": group.label,
+        "colour": group.colour,
+        "seed": run.config["seed"],
+        "folder": str(run.path),
+        "done": f"{len(run.strategies)} of {run.config['iterations']}",
+        "distinct": run.distinct,
+        "names": ", ".join(s.name for s in run.strategies if s.status == "novel"),
+        "best": best(run, "return_mean"),
+        "took": duration(run.seconds) or "not recorded",
+    }
+
+
+def best(run: RunFolder, name: str) -> float:
+    """The greatest of what the run's strategies return; not a number if there are none."""
+    return max((strategy.evaluation[name] for strategy in run.strategies), default=np.nan)
+
+
+def interval(values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over the leading axis and half the width of Student's confidence interval; 0 for a single value."""
+    array = np.asarray(values, float)
+    count = len(array)
+    mean = array.mean(0)
+    if count < 2:
+        return mean, np.zeros_like(mean)
+    quantile = scipy.special.stdtrit(count - 1, (1 + CONFIDENCE) / 2)
+    return mean, quantile * array.std(0, ddof=1) / np.sqrt(count)
+
+
+def _with_interval(values: Sequence[float]) -> str:
+    mean, half = interval(values)
+    if len(values) < 2:
+        return f"{number(float(mean))} (one seed)"
+    return f"{number(float(mean))} ± {number(float(half))}"
+
+
+def _charts(groups: Sequence[Group]) -> list[Chart]:
+    """How each method fares, averaged over its seeds, as far as all of them got."""
+    curves = (
+        ("Distinct strategies, by iterations", lambda run: np.cumsum([s.status == "novel" for s in run.strategies])),
+        ("Best return so far, by iterations", _best_so_far),
+        ("Return in training, by updates of all iterations", _training_returns),
+    )
+    charts = []
+    for title, curve in curves:
+        lines = [_line(group, [curve(run) for run in group.runs]) for group in groups]
+        charts.append(chart(title, lines, key=True, width=440, height=220))
+    return charts
+
+
+def _best_so_far(run: RunFolder) -> np.ndarray:
+    return np.maximum.accumulate([s.evaluation["return_mean"] for s in run.strategies] or [np.nan])
+
+
+def _training_returns(run: RunFolder) -> np.ndarray:
+    return np.array([row["return"] for s in run.strategies for row in s.rows], float)
+
+
+def _line(group: Group, curves: Sequence[np.ndarray]) -> Line:
+    length = min(len(curve) for curve in curves)
+    mean, half = interval([curve[:length] for curve in curves])
+    several = len(curves) > 1
+    band = (mean - half, mean + half) if several else (None, None)
+    return Line(group.label, group.colour, np.arange(1, length + 1), mean, *band)

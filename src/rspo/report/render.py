@@ -1,0 +1,73 @@
+"""The template engine: everything that comes from a run folder is escaped, and only our own script may run."""
+
+import base64
+import hashlib
+import importlib.metadata
+import json
+import math
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from rspo.report.charts import number
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("rspo.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"fixed": _fixed, "short": number, "percent": _percent}
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """A whole page."""
+    script = own("player.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = environment().get_template(template)
+    return page.render(
+        style=Markup(own("style.css")),
+        script=Markup(script),
+        script_hash=f"'sha256-{digest}'",
+        version=importlib.metadata.version("rspo"),
+        **values,
+    )
+
+
+@cache
+def own(name: str) -> str:
+    """A file that comes with rspo, put into the page as it is."""
+    return files("rspo.report").joinpath("templates", name).read_text("utf-8")
+
+
+def embedded(values: Any) -> Markup:
+    """JSON that is safe between <script> tags: nothing in it can end the element or open a comment."""
+    text = json.dumps(_finite(values), allow_nan=False, separators=(",", ":"))
+    for character in "<>&\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for what is not a number."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _fixed(value: float) -> str:
+    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
