@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.distributions import Distribution
+from rspo.distributions import Distribution, Noise
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
 from rspo.types import Trajectory
@@ -82,10 +82,20 @@ def episode_seeds(key: Array, episodes: int) -> np.ndarray:
 
 def action_noise(policy: Callable[[Array], Distribution], obs: tuple[int, ...], steps: int, key: Array) -> np.ndarray:
     """What the policy's distribution needs in order to sample, for every step of all episodes: [T, N, A, ...]."""
-    seen = jax.ShapeDtypeStruct(obs, jnp.float32)
-    kind, shape = jax.eval_shape(lambda obs: policy(obs), seen).noise
+    arrays, rest = eqx.partition(policy, eqx.is_array)
+    leaves, structure = jax.tree.flatten(
+        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays)
+    )
+    kind, shape = _noise(structure, rest, tuple(leaves), obs)
     draw = jax.random.uniform if kind == "uniform" else jax.random.normal
     return np.asarray(draw(key, (steps, *shape)))
+
+
+@lru_cache(maxsize=64)
+def _noise(structure: Any, rest: Any, leaves: tuple[Any, ...], obs: tuple[int, ...]) -> Noise:
+    """Known by tracing the policy, which takes its time: once for policies of one shape."""
+    ask = lambda leaves, obs: eqx.combine(jax.tree.unflatten(structure, leaves), rest)(obs)  # noqa: E731
+    return jax.eval_shape(ask, leaves, jax.ShapeDtypeStruct(obs, jnp.float32)).noise
 
 
 class _Record:

@@ -4,6 +4,7 @@ P population, T time, N environments, A agents, C channels, R references.
 A is always there (1 for one agent); agents are homogeneous and share one policy.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -46,11 +47,17 @@ class Box(NamedTuple):
 
     def to_env(self, action: Any) -> Any:
         """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to the bounds."""
-        low, high = np.array(self.low, np.float32), np.array(self.high, np.float32)
-        bounded = np.isfinite(low) & np.isfinite(high)
-        half = np.where(bounded, (high - low) / 2, np.float32(1))
-        middle = np.where(bounded, (high + low) / 2, np.float32(0))
+        low, high, middle, half = _scale(self)
         return action.__array_namespace__().clip(middle + half * action, low, high)
+
+
+@lru_cache
+def _scale(space: Box) -> tuple[np.ndarray, ...]:
+    """Of a box: both bounds, its middle and half its width; 0 and 1 where it has none."""
+    low, high = np.array(space.low, np.float32), np.array(space.high, np.float32)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    middle = np.where(bounded, (high + low) / 2, np.float32(0))
+    return low, high, middle, np.where(bounded, (high - low) / 2, np.float32(1))
 
 
 ActionSpace = Discrete | Box
