@@ -60,6 +60,21 @@ def test_a_shape_is_a_disc_that_is_never_too_small_to_see(x: float, y: float, si
         assert distance <= max(size, np.hypot(width, height)) + 1e-9
 
 
+def test_a_limb_is_drawn_from_end_to_end() -> None:
+    """Every character within its half thickness of the line between its ends, and no other."""
+    limb = Shape("limb", -0.6, -0.2, 0.1, end=(0.5, 0.7))
+    drawn = lines(limb)
+    parts = np.linspace(0, 1, 2001)[:, None]
+    along = (1 - parts) * (limb.x, limb.y) + parts * limb.end
+    for row in range(draw.HEIGHT):
+        for column in range(draw.WIDTH):
+            x = (column / (draw.WIDTH - 1) * 2 - 1) * draw.EXTENT
+            y = (1 - row / (draw.HEIGHT - 1) * 2) * draw.EXTENT
+            distance = np.hypot(*(along - (x, y)).T).min()
+            if abs(distance - 0.1) > 1e-3:
+                assert (drawn[row][column] == "*") == (distance < 0.1)
+
+
 @pytest.mark.parametrize("place", [(2.0, 0.0), (0.0, -2.0), (np.nan, 0.0), (0.0, np.nan), (np.inf, 0.0)])
 def test_what_is_outside_is_not_drawn(place: tuple[float, float]) -> None:
     assert set("".join(lines(Shape("agent", *place, 0.1)))) == {" "}

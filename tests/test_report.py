@@ -22,7 +22,7 @@ from product import assert_refused, here, rewritten
 from rspo import manifest, store
 from rspo.errors import InputError
 from rspo.report import write_report
-from rspo.report.charts import Line, bounds, chart, nice_ticks
+from rspo.report.charts import Line, bounds, chart, fixed, nice_ticks
 from rspo.report.page import duration, switched_off
 from rspo.report.reading import read_run
 from rspo.report.render import embedded
@@ -90,7 +90,7 @@ def test_the_headline_says_what_was_found(hunt: Path) -> None:
     best = max(run.strategies, key=lambda s: s.evaluation["return_mean"])
     assert run.seconds is not None
     assert words(title) == (
-        f"2 distinct strategies for monster-hunt; the best returns {best.evaluation['return_mean']:.3f} "
+        f"2 distinct strategies for monster-hunt; the best returns {fixed(best.evaluation['return_mean'])} "
         f"({best.name}), found in {duration(run.seconds)}"
     )
 

@@ -110,7 +110,13 @@ def nice_ticks(low: float, high: float) -> list[float]:
     return [round(i * step * factor, 12) for i in range(first, last + 1)]
 
 
+def fixed(value: float) -> str:
+    """A return, to three places."""
+    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
+
+
 def number(value: float) -> str:
+    """Anything else, to four digits."""
     return f"{value:.4g}".replace("e+0", "e").replace("e-0", "e-").replace("-", "\N{MINUS SIGN}")
 
 

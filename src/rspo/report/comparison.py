@@ -32,8 +32,7 @@ def compare_page(runs: Sequence[RunFolder]) -> str:
     _refuse_repetition(runs)
     envs = dict.fromkeys(run.config["env"] for run in runs)
     sections = [_section(env, _groups([run for run in runs if run.config["env"] == env])) for env in envs]
-    count = sum(len(section["groups"]) for section in sections)
-    title = f"{len(runs)} runs of {count} {'method' if count == 1 else 'methods'} compared"
+    title = f"{len(runs)} runs compared: {', '.join(envs)}"
     return render("comparison.html.j2", title=title, sections=sections, confidence=CONFIDENCE, citation=CITATION)
 
 

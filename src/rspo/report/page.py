@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rspo.report.animation import animations
-from rspo.report.charts import POINTS, Chart, Line, Mark, chart
+from rspo.report.charts import POINTS, Chart, Line, Mark, chart, fixed
 from rspo.report.diversity import cross_play, heatmaps, matrix
 from rspo.report.reading import Found, RunFolder
 from rspo.report.render import embedded, render
@@ -73,7 +73,7 @@ def headline(run: RunFolder) -> str:
     best = max(run.strategies, key=lambda strategy: strategy.evaluation["return_mean"])
     took = f", found in {duration(run.seconds)}" if run.seconds is not None else ""
     named = f" ({best.name})" if best.evaluation["descriptor"] else f" (strategy {best.index})"
-    return f"{count}; the best returns {best.evaluation['return_mean']:.3f}{named}{took}"
+    return f"{count}; the best returns {fixed(best.evaluation['return_mean'])}{named}{took}"
 
 
 def duration(seconds: float | None) -> str | None:

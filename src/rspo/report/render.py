@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from rspo.report.charts import number
+from rspo.report.charts import fixed, number
 
 
 @cache
@@ -24,7 +24,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"fixed": _fixed, "short": number, "percent": _percent}
+    made.filters |= {"fixed": fixed, "short": number, "percent": _percent}
     return made
 
 
@@ -63,10 +63,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _fixed(value: float) -> str:
-    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _percent(share: float) -> str:

@@ -1,0 +1,71 @@
+"""Films of strategies: one picture a moment, in the order they were played."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import product
+from product import assert_refused, here
+from rspo.draw import EXTENT, Episode
+from rspo.gif import SIDE, save_gif
+from rspo.types import Shape
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return product.finished_run(tmp_path_factory)
+
+
+def filmed(path: Path, *scenes: Sequence[Shape], backdrop: Sequence[Shape] = (), speed: float = 10.0) -> Image.Image:
+    assert save_gif(path, ["title"], [[Episode(scenes, 1.0)]], backdrop, speed) == len(scenes)
+    return Image.open(path)
+
+
+def middle(picture: Image.Image, colour: tuple[int, int, int]) -> tuple[float, float]:
+    """Where the pixels of about this colour lie, in the coordinates of the scene."""
+    pixels = np.asarray(picture.convert("RGB"), int)
+    rows, columns = np.nonzero(np.abs(pixels - colour).sum(-1) < 30)
+    # The median: smooth edges of other things may have that colour too.
+    return np.median(columns) / SIDE * 2 * EXTENT - EXTENT, EXTENT - np.median(rows) / SIDE * 2 * EXTENT
+
+
+def test_the_agent_is_where_it_was(tmp_path: Path) -> None:
+    places = [(-0.5, 0.25), (0.0, 0.0), (0.75, -0.5)]
+    film = filmed(tmp_path / "film.gif", *([Shape("agent", x, y, 0.1)] for x, y in places))
+    assert film.n_frames == 3  # type: ignore[attr-defined]
+    for t, place in enumerate(places):
+        film.seek(t)
+        assert film.size == (SIDE, SIDE)
+        assert film.info["duration"] == (100 if t < 2 else 1000)
+        np.testing.assert_allclose(middle(film, (0, 114, 178)), place, atol=0.02)
+    film.close()
+
+
+def test_limbs_and_what_is_behind_everything(tmp_path: Path) -> None:
+    limb, ground = Shape("limb", -0.4, 0.0, 0.05, end=(0.4, 0.4)), Shape("line", -1, -0.5, 0.02, end=(1, -0.5))
+    with filmed(tmp_path / "film.gif", [limb], backdrop=[ground]) as film:
+        np.testing.assert_allclose(middle(film, (0, 114, 178)), (0.0, 0.2), atol=0.03)
+        np.testing.assert_allclose(middle(film, (217, 222, 230)), (0.0, -0.5), atol=0.03)
+
+
+def test_the_command_films_a_strategy(run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "film.gif"
+    outcome = here("play", run, "1", "--gif", path, "--episodes", "2", "--speed", "5")
+    assert (outcome.code, outcome.err) == (0, "")
+    with Image.open(path) as film:
+        assert str(film.n_frames) in outcome.out  # type: ignore[attr-defined]
+        assert film.info["duration"] == 200
+    assert path.stat().st_size < 500_000
+
+
+def test_what_cannot_be_filmed(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "film.gif"
+    assert_refused(here("play", run, "--gif", path, "--svg", tmp_path / "picture.svg"), "--svg or --gif")
+    assert_refused(here("play", run, "--gif", tmp_path / "absent" / "film.gif"), "film.gif", code=1)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert_refused(here("play", run, "--gif", path), "rspo[gif]")
+    assert list(tmp_path.iterdir()) == []
