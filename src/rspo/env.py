@@ -65,7 +65,6 @@ class Env(eqx.Module):
         return {}
 
 
-
 AnyEnv = Env | HostEnv
 PREFIXES = ("gym:", "pettingzoo:")  # of names that other libraries know
 _REGISTRY: dict[str, tuple[Callable[[], AnyEnv], str]] = {}
