@@ -143,7 +143,7 @@ def test_the_jobs_are_commands_that_rspo_takes() -> None:
 
     for experiment in ("monster-hunt", "escalation"):
         for job in reproduce.EXPERIMENTS[experiment][0]:
-            config, _ = parse_discover(job.command[1:])
+            config, _, _ = parse_discover(job.command[1:])
             assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
             if config.objective == "rspo":
                 assert config.method.switch == ("hard" if job.variant else "smooth")
