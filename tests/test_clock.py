@@ -33,6 +33,7 @@ def test_seconds_go_on_from_what_was_saved(tmp_path: Path, monkeypatch: pytest.M
     assert (clock.mark(), clock.mark()) == (3.0, 7.0)
     clock.write()
     again = Clock(tmp_path, "mine")
+    again.read()
     assert again.worked == 7.0
     assert again.mark() == 9.5
 

@@ -17,9 +17,12 @@ class Clock:
         self.path, self.identity = path / "times.json", identity
         self.began = time.monotonic()
         self.worked = self.before = 0.0
+
+    def read(self) -> None:
+        """Go on from what earlier processes wrote; only who works on a run needs to."""
         if self.path.is_file():
-            self.go_on_from(manifest.readable(read_seconds, self.path, identity))
-        elif any((path / "strategies").glob("[0-9]*")):
+            self.go_on_from(manifest.readable(read_seconds, self.path, self.identity))
+        elif any((self.path.parent / "strategies").glob("[0-9]*")):
             self.go_on_from(math.nan)  # found by a version that did not count
 
     def go_on_from(self, seconds: float) -> None:

@@ -116,6 +116,7 @@ class Run:
             ) from error
         try:
             self._sweep()
+            self.clock.read()
             yield
         finally:
             os.close(handle)

@@ -13,7 +13,7 @@ POINTS = 120  # a line has no more: from longer ones, means of as many updates e
 
 @dataclass(frozen=True)
 class Line:
-    """Values over x, perhaps with a band around them."""
+    """Values over x, perhaps with a band around them. There are seven colours; after these the lines are dashed."""
 
     label: str
     colour: int

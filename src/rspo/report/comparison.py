@@ -11,7 +11,7 @@ import scipy.special
 from rspo.errors import InputError
 from rspo.manifest import identity
 from rspo.report.charts import Chart, Line, chart, number
-from rspo.report.page import CITATION, COLOURS, duration, flat
+from rspo.report.page import CITATION, duration, flat
 from rspo.report.reading import RunFolder
 from rspo.report.render import render
 
@@ -54,7 +54,7 @@ def _groups(runs: Sequence[RunFolder]) -> list[Group]:
         settings = {name: value for name, value in run.config.items() if name != "seed"}
         alike.setdefault(json.dumps(settings, sort_keys=True), []).append(run)
     members = [sorted(group, key=lambda run: run.config["seed"]) for group in alike.values()]
-    return [Group(_label(group[0], members), i % COLOURS, group) for i, group in enumerate(members)]
+    return [Group(_label(group[0], members), i, group) for i, group in enumerate(members)]
 
 
 def _label(run: RunFolder, members: Iterable[list[RunFolder]]) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from rspo.errors import InputError
-from rspo.report.charts import number
 from rspo.report.reading import RunFolder
 
 
@@ -69,7 +68,6 @@ def _heatmap(run: RunFolder, index: int, title: str) -> dict[str, Any]:
         "height": height,
         "cells": cells,
         "name": name,
-        "colour": index % 7,
+        "colour": index,
         "summary": summary,
-        "most": number(most),
     }

@@ -12,7 +12,6 @@ from rspo.report.diversity import cross_play, heatmaps, matrix
 from rspo.report.reading import Found, RunFolder
 from rspo.report.render import embedded, render
 
-COLOURS = 7
 OFF = 0.95  # a switch counts as off from the update on after which no batch is accepted less than this
 LONG = 0.05  # if that is not in this last part of an iteration
 CITATION = """\
@@ -104,7 +103,7 @@ def _card(run: RunFolder, strategy: Found, shown: int) -> dict[str, Any]:
         "name": strategy.name,
         "status": strategy.status,
         "attempt": strategy.attempt,
-        "colour": strategy.index % COLOURS,
+        "colour": strategy.index,
         "evaluation": found,
         "sampled_name": sampled if sampled != found["descriptor"] else None,
         "shown": shown,
@@ -124,7 +123,7 @@ def _novelty(run: RunFolder, strategy: Found) -> list[dict[str, Any]]:
         {
             "index": reference.index,
             "name": reference.name,
-            "colour": reference.index % COLOURS,
+            "colour": reference.index,
             "accepted": accepted,
             "distance": distance,
             "threshold": threshold,
@@ -147,7 +146,7 @@ def _histogram(strategy: Found) -> list[tuple[str, float, str]] | None:
 
 def _charts(run: RunFolder, strategy: Found) -> list[Chart]:
     """Return, acceptance, intrinsic reward and entropy over the updates of an iteration."""
-    rows, colour = strategy.rows, strategy.index % COLOURS
+    rows, colour = strategy.rows, strategy.index
     x = np.array([row["update"] for row in rows])
     column = lambda name: np.array([row[name] for row in rows], float)  # noqa: E731
     one = lambda title, name: chart(title, [Line(title, colour, x, column(name))])  # noqa: E731
@@ -156,7 +155,7 @@ def _charts(run: RunFolder, strategy: Found) -> list[Chart]:
     if references and rows and "accepted_by" in rows[0]:
         by = np.array([row["accepted_by"] for row in rows], float)
         lines = [
-            Line(f"by {reference.index}: {reference.name}", reference.index % COLOURS, x, by[:, j])
+            Line(f"by {reference.index}: {reference.name}", reference.index, x, by[:, j])
             for j, reference in enumerate(references)
         ]
         charts.append(chart("Accepted, by each earlier policy", lines, _marks(run, strategy), (0.0, 1.0), key=True))
@@ -192,7 +191,7 @@ def _filtered(run: RunFolder, strategy: Found) -> int:
 
 def _marks(run: RunFolder, strategy: Found) -> list[Mark]:
     marks = [
-        Mark(f"switch of {reference.index} off at update {update}", update, reference.index % COLOURS)
+        Mark(f"switch of {reference.index} off at update {update}", update, reference.index)
         for reference, update in _moments(run, strategy)
         if update is not None
     ]
