@@ -217,7 +217,8 @@ def _engine() -> Any:
     try:
         import mujoco
     except ImportError as error:
-        raise InputError("The robots need MuJoCo: pip install 'rspo[mujoco]'.") from error
+        why = " ".join(str(error).split())
+        raise InputError(f"The robots need MuJoCo ({why}): pip install 'rspo[mujoco]'.") from error
     return mujoco
 
 
