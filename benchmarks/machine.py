@@ -5,10 +5,11 @@ import os
 import platform
 from pathlib import Path
 
-PACKAGES = ("rspo", "jax", "jaxlib", "equinox", "optax", "numpy", "stable-baselines3", "gymnasium", "torch")
+OURS = ("rspo", "jax", "jaxlib", "equinox", "optax", "numpy")
+PEERS = ("stable-baselines3", "gymnasium", "torch")
 
 
-def describe() -> dict[str, object]:
+def describe(packages: tuple[str, ...] = OURS + PEERS) -> dict[str, object]:
     return {
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)),
@@ -16,7 +17,7 @@ def describe() -> dict[str, object]:
         "system": f"{platform.system()} {platform.machine()}",
         "load_before": round(os.getloadavg()[0], 2),
         "versions": {"python": platform.python_version()}
-        | {name: importlib.metadata.version(name) for name in PACKAGES},
+        | {name: importlib.metadata.version(name) for name in packages},
     }
 
 

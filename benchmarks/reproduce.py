@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import four_goals_tables
+import stag_hunt_tables
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        return "-".join(filter(None, (self.env, self.objective, self.variant, f"seed{self.seed}")))
+        return "-".join(filter(None, (self.env, self.objective, self.variant.replace(" ", "-"), f"seed{self.seed}")))
 
     @property
     def command(self) -> list[str]:
@@ -60,9 +61,25 @@ FOUR_GOALS_CHOICES = [
     for seed in range(2)
     for variant, flags in VARIANTS.items()
 ]
+MONSTER_HUNT = [
+    Job("monster-hunt", objective, seed)
+    for objective in ("rspo", "no-switch", "no-intrinsic", "behaviour-only", "pg")
+    for seed in range(3)
+]
+ESCALATION = [
+    Job("escalation", objective, seed, variant, flags)
+    for objective, variant, flags in (
+        ("rspo", "", ()),
+        ("rspo", "hard switching", ("--method.switch", "hard")),
+        ("pg", "", ()),
+    )
+    for seed in range(3)
+]
 EXPERIMENTS = {
     "four-goals": (FOUR_GOALS, four_goals_tables.counts_and_returns),
     "four-goals-choices": (FOUR_GOALS_CHOICES, four_goals_tables.choices),
+    "monster-hunt": (MONSTER_HUNT, stag_hunt_tables.monster_hunt),
+    "escalation": (ESCALATION, stag_hunt_tables.escalation),
 }
 
 

@@ -1,5 +1,6 @@
 """rspo's own training, driven as `rspo discover` drives it, and the arithmetic the cores can do at best."""
 
+import dataclasses
 import time
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 from rspo.archive import Archive, Strategy
 from rspo.env import make
 from rspo.evaluation import Evaluation
-from rspo.parallel import use_cores
+from rspo.parallel import share_episodes, use_cores
 from rspo.presets import preset
+from rspo.rollout import collect
 from rspo.search import ROWS, Tools, keys
 
 
@@ -22,29 +24,38 @@ class RspoSide:
         use_cores()
         jax.config.update("jax_enable_compilation_cache", False)  # the time to compile is one of the results
         self.tools: dict[str, Tools] = {}
+        self.collectors: dict[str, Any] = {}
 
-    def compile(self, env: str) -> float:
-        """Seconds to trace and compile a game's training program: a call of no updates."""
-        tools = self.tools[env] = Tools(make(env), preset(env))
+    def compile(self, env: str, room: int | None = None) -> float:
+        """Seconds to trace and compile a game's training program: a call of no updates.
+
+        It has room for as many references as a run has iterations, unless `room` says otherwise.
+        """
+        config = preset(env)
+        tools = self.tools[env] = Tools(make(env), dataclasses.replace(config, iterations=room or config.iterations))
         state, references, key = self._start(env, 0)
         start = time.perf_counter()
         jax.block_until_ready(tools.trainer.advance(state, references, key, 0))
         return time.perf_counter() - start
 
-    def _start(self, env: str, kept: int) -> tuple[Any, Any, Any]:
-        """The start of an iteration with `kept` references. What they are does not matter for the time."""
+    def _start(self, env: str, kept: int, rejecting: bool = False) -> tuple[Any, Any, Any]:
+        """The start of an iteration with `kept` references, which accept all episodes, or reject all.
+
+        What they are does not matter for the time, but that does: only those that reject need prediction errors.
+        """
         tools = self.tools[env]
         nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
         memory = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tools.memory)
         policies = [jax.device_get(tools.begin(i, 1).state.policy) for i in range(kept)]
-        strategies = [Strategy(i, "novel", nobody, policy, 0.0, memory, 1) for i, policy in enumerate(policies)]
+        delta = np.inf if rejecting else 0.0
+        strategies = [Strategy(i, "novel", nobody, policy, delta, memory, 1) for i, policy in enumerate(policies)]
         references = jax.device_put(tools.references(Archive(tools.config, strategies)))
         return tools.begin(kept, 1).state, references, keys(tools.config, kept, 1).train
 
-    def train(self, env: str, kept: int, updates: int) -> dict[str, float]:
+    def train(self, env: str, kept: int, updates: int, rejecting: bool = False) -> dict[str, float]:
         """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as `rspo discover` does."""
         advance = self.tools[env].trainer.advance
-        state, references, key = self._start(env, kept)
+        state, references, key = self._start(env, kept, rejecting)
         jax.block_until_ready((state, references))
         lengths = []
         start = time.perf_counter()
@@ -56,6 +67,24 @@ class RspoSide:
         seconds = time.perf_counter() - start
         live = float(np.mean(lengths)) / make(env).spec.horizon
         return {"seconds": seconds, "steps": updates * preset(env).ppo.batch, "live": live}
+
+    def rollout(self, env: str, updates: int) -> dict[str, float]:
+        """Collect `updates` batches with a fresh policy and do nothing with them; cores share the episodes."""
+        config, world = self.tools[env].config, make(env)
+        if env not in self.collectors:
+            share = lambda leaf: share_episodes(leaf, axis=1)  # noqa: E731
+            play = lambda policy, key: collect(world, policy, config.episodes(world.spec), key)  # noqa: E731
+            self.collectors[env] = jax.jit(lambda policy, key: jax.tree.map(share, play(policy, key).samples))
+        policy, keys = self._start(env, 0)[0].policy, jax.random.split(jax.random.key(0), updates)
+        jax.block_until_ready(keys)
+        start = time.perf_counter()
+        for key in keys:
+            jax.block_until_ready(self.collectors[env](policy, key))
+        return {"seconds": time.perf_counter() - start, "steps": updates * config.ppo.batch}
+
+    def programs(self, env: str) -> int:
+        """How many training programs have been compiled for a game."""
+        return self.tools[env].trainer.advance._cache_size()
 
     def peak(self, library: str, n: int) -> float:
         """FLOP/s of an n x n float32 matrix product, the best of three."""

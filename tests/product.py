@@ -15,6 +15,7 @@ from unittest import mock
 import jax
 import pytest
 
+import rspo as library
 from rspo import cli, store
 
 HERE = Path(__file__).parent
@@ -110,6 +111,15 @@ def finished_run(factory: pytest.TempPathFactory) -> Path:
 def said_by(finished: Path) -> Outcome:
     """What the program said while it made that run."""
     return Outcome(*json.loads(finished.with_suffix(".json").read_text()))
+
+
+def hunt_run(factory: pytest.TempPathFactory) -> Path:
+    """A run with two agents, Monster-Hunt's, made once for all tests; copy it before changing it."""
+    folder = factory.getbasetemp() / "hunt"
+    if not folder.exists():
+        settings: dict[str, Any] = {"iterations": 3, "ppo": {"updates": 15, "batch": 1600}, "judge": {"episodes": 256}}
+        library.discover("monster-hunt", seed=1, out=folder, quiet=True, **settings)
+    return folder
 
 
 def stopped_run(factory: pytest.TempPathFactory) -> Path:

@@ -1,5 +1,7 @@
-"""Categorical: against its definition, and the same on NumPy and JAX arrays."""
+"""Against their definitions, and the same on NumPy and JAX arrays."""
 
+import math
+import statistics
 from functools import partial
 
 import jax
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from plain import log_softmax
-from rspo.distributions import Categorical
+from rspo.distributions import Categorical, Gaussian, Uniform
 
 # No subnormal numbers: XLA rounds them to 0.
 NUMBERS = partial(st.floats, width=32, allow_subnormal=False)
@@ -84,3 +86,67 @@ def test_log_prob_has_the_gradient_of_cross_entropy():
     logits = jnp.asarray([0.3, -1.0, 2.0])
     gradient = jax.grad(lambda x: Categorical(x).log_prob(jnp.asarray(1)))(logits)
     np.testing.assert_allclose(gradient, np.eye(3)[1] - np.exp(log_softmax(logits)), atol=1e-6)
+
+
+MEANS = arrays(np.float32, (3, 2), elements=NUMBERS(-5, 5))
+LOG_STD = arrays(np.float32, 2, elements=NUMBERS(-5, 2))
+
+
+@BACKENDS
+@given(mean=MEANS, log_std=LOG_STD, action=MEANS)
+def test_gaussian_densities_are_those_of_the_standard_library(backend, mean, log_std, action):
+    found = Gaussian(backend(mean), backend(log_std))
+    for row in range(3):
+        curves = [statistics.NormalDist(float(m), math.exp(s)) for m, s in zip(mean[row], log_std, strict=True)]
+        # Its density runs out of numbers far from the mean, where ours must not.
+        squared = [((a - c.mean) / c.stdev) ** 2 for a, c in zip(action[row], curves, strict=True)]
+        wanted = sum(math.log(c.pdf(c.mean)) - z / 2 for c, z in zip(curves, squared, strict=True))
+        np.testing.assert_allclose(found.log_prob(backend(action))[row], wanted, rtol=1e-4, atol=1e-4)
+        near = sum((a - m) ** 2 for a, m in zip(action[row], mean[row], strict=True)) / 2
+        np.testing.assert_allclose(found.distance(backend(action))[row], near, rtol=1e-5, atol=1e-6)
+
+
+@BACKENDS
+def test_gaussian_entropy_is_the_mean_of_the_negative_log_density(backend):
+    found = Gaussian(backend(np.zeros((200_000, 2), np.float32)), backend(np.array([-1.0, 0.5], np.float32)))
+    drawn = found.sample(backend(np.random.default_rng(0).standard_normal((200_000, 2), np.float32)))
+    surprise = -np.asarray(found.log_prob(drawn), np.float64)
+    assert abs(surprise.mean() - found.entropy()[0]) < 4 * surprise.std() / 200_000**0.5
+    np.testing.assert_allclose(np.std(np.asarray(drawn), axis=0), np.exp([-1.0, 0.5]), rtol=0.01)
+    assert found.entropy().shape == (200_000,)
+
+
+@BACKENDS
+def test_gaussian_samples_are_the_noise_moved_and_stretched(backend):
+    found = Gaussian(backend(np.array([[1.0, -2.0]], np.float32)), backend(np.log(np.array([0.5, 3.0], np.float32))))
+    np.testing.assert_allclose(found.sample(backend(np.array([[2.0, -1.0]], np.float32))), [[2.0, -5.0]], rtol=1e-6)
+    np.testing.assert_array_equal(found.mode(), [[1.0, -2.0]])
+
+
+@BACKENDS
+def test_the_density_far_from_a_sharp_gaussian_is_a_number(backend):
+    sharpest = Gaussian(backend(np.zeros(17, np.float32)), backend(np.full(17, -5.0, np.float32)))
+    found = float(sharpest.log_prob(backend(np.full(17, 1e4, np.float32))))
+    assert found == pytest.approx(-17 * (1e4 * math.exp(5)) ** 2 / 2, rel=1e-4)
+
+
+@BACKENDS
+def test_uniform_numbers_are_uniform(backend):
+    found = Uniform(backend(np.array([0.0, 5.0], np.float32)))
+    np.testing.assert_allclose(found.sample(backend(np.array([0.0, 0.75], np.float32))), [-1.0, 5.5])
+    np.testing.assert_allclose(found.log_prob(backend(np.array([0.9, 4.1], np.float32))), 2 * math.log(0.5), rtol=1e-6)
+    assert found.log_prob(backend(np.array([1.1, 4.1], np.float32))) == -math.inf
+    np.testing.assert_allclose(found.entropy(), 2 * math.log(2), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "kind", "shape"),
+    [
+        (Categorical(np.zeros((3, 4))), "uniform", (3,)),
+        (Gaussian(np.zeros((3, 4)), np.zeros(4)), "normal", (3, 4)),
+        (Uniform(np.zeros((3, 4))), "uniform", (3, 4)),
+    ],
+)
+def test_each_asks_for_the_noise_that_it_samples_from(distribution, kind, shape):
+    assert distribution.noise == (kind, shape)
+    assert distribution.sample(np.zeros(distribution.noise.shape)).shape == distribution.mode().shape

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plain_games import GRID, PlainEscalation, neighbour, spawn
 from rspo.distributions import Categorical
 from rspo.env import Descriptor
-from rspo.envs.escalation import Escalation, State, count_equilibria
+from rspo.envs.escalation import Escalation, State, count_equilibria, lengths_in
 from rspo.rollout import collect
 from rspo.types import Discrete, Trajectory
 
@@ -315,6 +315,13 @@ def test_the_numbers_behind_a_stop_together(games, name, length):
     stats = Escalation().describe(games[name]).stats
     expected = {"return": length, "L": length, "L*": length, "agreeing": 1, "unbroken": 0, "paid": 0}
     assert stats == pytest.approx(expected | {f"P(L={length})": 1})
+
+
+@pytest.mark.parametrize("name", ["twenty steps", "always", "half-hearted", "never"])
+def test_the_distribution_of_the_length_is_among_the_numbers(games, name):
+    ends = games[name].state.length[-1]
+    shares = lengths_in(Escalation().describe(games[name]).stats, horizon=50)
+    np.testing.assert_allclose(shares, [(ends == k).mean() for k in range(51)])
 
 
 def test_always_following_is_the_optimum(games):

@@ -42,3 +42,11 @@ def test_nothing_leaks_back_over_a_termination():
 
 def test_lambda_zero_is_the_temporal_difference():
     assert one([1, 2], [3, 4], 5.0, [0, 0], lam=0.0).tolist() == [1 + 0.5 * 4 - 3, 2 + 0.5 * 5 - 4]
+
+
+def test_an_episode_cut_short_bootstraps_from_its_end_and_nothing_leaks_back_over_it():
+    column = lambda *x: np.asarray(x, np.float32)[:, None]  # noqa: E731
+    reward, value, last, ends = column(1, 1, 7), column(0, 2, 6), np.zeros(1, np.float32), column(0, 0, 1)
+    found = gae(reward, value, last, ends, 0.5, 1.0, column(0, 1, 0))
+    second = 1 + 0.5 * 6 - 2
+    np.testing.assert_allclose(found[:, 0], [1 + 0.5 * 2 + 0.5 * second, second, 7 - 6])

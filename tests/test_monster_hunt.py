@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plain_games import GRID, PlainMonsterHunt, spawn
 from rspo.distributions import Categorical
-from rspo.envs.monster_hunt import MonsterHunt, State, meeting_heatmap, statistics
+from rspo.envs.monster_hunt import MonsterHunt, State, heatmap_in, meeting_heatmap, statistics
 from rspo.rollout import collect
 from rspo.types import Discrete, Trajectory
 
@@ -527,6 +527,24 @@ def test_the_heat_map_of_agents_that_never_meet_is_empty():
     agents = np.zeros((50, 3, 2, 2), int)
     agents[:, :, 1] = 1
     assert not meeting_heatmap(trajectory_of(agents, np.zeros((50, 3, 2), int))).any()
+
+
+@pytest.mark.parametrize(("name", "cell"), [("one corner", (0, 0)), ("beside a corner", (4, 3)), ("centre", (2, 2))])
+def test_the_heat_map_is_among_the_numbers_behind_a_name(games, name, cell):
+    """[y, x], of those who wait nearly all on one cell."""
+    stats = MonsterHunt().describe(games[name, SHARP]).stats
+    heatmap = heatmap_in(stats)
+    np.testing.assert_array_equal(heatmap, meeting_heatmap(games[name, SHARP]))
+    assert heatmap[cell[1], cell[0]] > 0.95
+    assert heatmap.sum() == pytest.approx(1)
+
+
+def test_the_picture_has_a_heat_map_for_each_strategy(games):
+    stats = {name: MonsterHunt().describe(games[name, SHARP]).stats for name in ("apples", "one corner")}
+    picture = MonsterHunt().pictures(stats)["meeting.svg"]
+    assert picture.count("of the time<") == 2
+    assert ">apples<" in picture
+    assert ">one corner<" in picture
 
 
 def test_the_numbers_behind_a_name():

@@ -13,7 +13,7 @@ from worlds import Clock, Steady, Tabular
 
 ENV, HORIZON, EPISODES = Clock(), 5, 64
 POLICY = Tabular(jnp.asarray([[0.2, 0.1, -0.4], [0.3, -0.1, 0.0], [1.5, 0.0, 0.0]]))
-play = jax.jit(partial(collect, ENV, episodes=EPISODES), static_argnames=("padding", "greedy", "record"))
+play = jax.jit(partial(collect, ENV, episodes=EPISODES), static_argnames=("padding", "restart", "greedy", "record"))
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +128,19 @@ def test_an_episode_can_end_at_its_first_step():
     np.testing.assert_array_equal(ended.reward[..., 0], [[1] * 4, [0] * 4, [0] * 4])
     np.testing.assert_array_equal(ended.counted, [[True] * 4, [False] * 4, [False] * 4])
     assert ended.terminated.all()
+
+
+def test_with_restart_the_next_episode_begins_at_once():
+    played = jax.device_get(play(POLICY, key=jax.random.key(0), padding=False, restart=True, record=True))
+    length, time = played.obs[..., 0, 1], played.obs[..., 0, 0]
+    np.testing.assert_array_equal(time[0], 0)
+    np.testing.assert_array_equal(played.terminated, time + 1 >= length)
+    np.testing.assert_array_equal(time[1:], np.where(played.terminated[:-1], 0, time[:-1] + 1))
+    np.testing.assert_array_equal(played.state[0], time + 1)  # of the episode that the action was in
+    np.testing.assert_array_equal(played.reward[..., 0], time + 1 + 100 * played.action[..., 0])
+    assert played.live.all()
+    assert played.counted.all()
+    again = played.terminated[:-1]
+    assert len(set(length[1:][again])) > 3  # other lengths: other episodes
+    before = np.cumsum(played.terminated, 0) - played.terminated
+    np.testing.assert_array_equal(played.first, before == 0)

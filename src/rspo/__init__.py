@@ -2,14 +2,31 @@
 
 from typing import Any
 
-__all__ = ["Archive", "Config", "Env", "Objective", "Strategy", "discover", "evaluate", "load", "make", "resume"]
+__all__ = [
+    "Archive",
+    "Config",
+    "Env",
+    "HostEnv",
+    "Objective",
+    "Strategy",
+    "check_env",
+    "crossplay",
+    "discover",
+    "evaluate",
+    "load",
+    "make",
+    "resume",
+]
 
 _HOMES = {
     "Archive": "rspo.archive",
     "Config": "rspo.config",
     "Env": "rspo.env",
+    "HostEnv": "rspo.host",
     "Objective": "rspo.objective",
     "Strategy": "rspo.archive",
+    "check_env": "rspo.check",
+    "crossplay": "rspo.api",
     "discover": "rspo.api",
     "evaluate": "rspo.api",
     "load": "rspo.api",

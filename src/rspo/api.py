@@ -1,4 +1,4 @@
-"""The four things one does with the library: discover, resume, load, evaluate."""
+"""The five things one does with the library: discover, resume, load, evaluate, crossplay."""
 
 import contextlib
 import dataclasses
@@ -11,11 +11,15 @@ from typing import Any
 import jax
 
 from rspo.archive import Archive
+from rspo.check import adapt, check_env, label
 from rspo.config import Config, merge, validate
-from rspo.env import Env, make
+from rspo.env import PREFIXES, AnyEnv, Env, environments, make
 from rspo.errors import InputError
+from rspo.host import HostEnv
 from rspo.logs import check_log, logging
 from rspo.parallel import use_cores
+from rspo.payoff import CrossPlay, cross_play
+from rspo.pictures import pictures
 from rspo.presets import preset
 from rspo.report import write_report
 from rspo.run import Run
@@ -26,7 +30,7 @@ CHECKPOINT_SECONDS = 5.0
 
 
 def discover(
-    env: str | Env,
+    env: Any,
     *,
     out: str | Path | None = None,
     objective: str | None = None,
@@ -37,26 +41,28 @@ def discover(
 ) -> Archive:
     """Find different strategies for one task.
 
-    `env` is a name from `rspo list` or an environment object. Settings start from the environment's preset (or from
-    `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
+    `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an environment of rspo's, Gymnasium's or
+    PettingZoo's, a vector environment, or a function that makes one. Settings start from the environment's preset (or
+    from `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
     With `out` everything is kept in that folder as it is found, `resume` goes on after an interruption, and
     `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
     use_cores()
     check_log(log, None if out is None else Path(out))
-    name = env if isinstance(env, str) else type(env).__name__
-    world = make(env) if isinstance(env, str) else env
+    world, name = adapt(env), label(env)
+    if isinstance(world, HostEnv):
+        check_env(world)
     if config is not None and objective not in (None, config.objective):
         raise InputError(
             f"The objective is '{objective}', but that of `config` is '{config.objective}': give only one."
         )
-    config = merge(config or preset(name, objective or "rspo"), {"env": name, **settings}, "discover()")
+    config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
     validate(config, world.spec)
     run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, View(config, quiet), log)
 
 
-def resume(run: str | Path, *, env: Env | None = None, quiet: bool = False, log: str | None = None) -> Archive:
+def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | None = None) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
     check_log(log, opened.path)
@@ -75,9 +81,7 @@ def load(run: str | Path) -> Archive:
     return Run.open(Path(run)).load()
 
 
-def evaluate(
-    run: str | Path, *, env: Env | None = None, episodes: int | None = None, seed: int | None = None
-) -> Archive:
+def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, seed: int | None = None) -> Archive:
     """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
     opened = Run.open(Path(run))
     use_cores(opened.devices)
@@ -99,25 +103,50 @@ def evaluate(
     return archive
 
 
-def world_of(run: str | Path) -> Env:
+def crossplay(
+    run: str | Path | Archive, *, env: AnyEnv | None = None, episodes: int | None = None, seed: int | None = None
+) -> CrossPlay:
+    """What every strategy of a run folder or an archive earns with every other one as its partner (two agents only).
+
+    The same numbers as in the folder's `crossplay.json`, unless `episodes` or `seed` differ.
+    """
+    opened = None if isinstance(run, Archive) else Run.open(Path(run))
+    use_cores(opened.devices if opened else None)
+    archive = run if isinstance(run, Archive) else load(run)
+    config = archive.config
+    world = (make(config.env) if env is None else env) if opened is None else _world(opened, env)
+    if not isinstance(world, Env):
+        raise InputError(f"Cross-play is for environments written in JAX, and {config.env} is not.")
+    if world.spec.agents != 2:
+        raise InputError(f"Cross-play is for environments of two agents, but {config.env} has {world.spec.agents}.")
+    if len(archive) == 0:
+        raise InputError(f"There are no strategies for {config.env} yet: cross-play needs one or more.")
+    judge = dataclasses.replace(config.judge, episodes=config.judge.episodes if episodes is None else episodes)
+    config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
+    validate(config, world.spec)
+    compilation_cache()
+    return cross_play(world, archive, config.judge.episodes, config.seed)
+
+
+def world_of(run: str | Path) -> AnyEnv:
     """The environment that a run was made in."""
     return _world(Run.open(Path(run)), None)
 
 
-def _world(run: Run, env: Env | None) -> Env:
-    try:
-        world = make(run.config.env) if env is None else env
-    except InputError as error:
+def _world(run: Run, env: Any) -> AnyEnv:
+    name = run.config.env
+    if env is None and name not in environments() and not name.startswith(PREFIXES):
         raise InputError(
-            f"{run.path} was made with the environment object {run.config.env}, which has no registered name: use "
+            f"{run.path} was made with the environment object {name}, which has no registered name: use "
             "rspo.resume(run, env=...) or rspo.evaluate(run, env=...) from Python."
-        ) from error
+        )
+    world = make(name) if env is None else adapt(env)
     if world.spec != run.spec:
         raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
     return world
 
 
-def _carry_out(env: Env, config: Config, run: Run | None, view: View, log: str | None) -> Archive:
+def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None) -> Archive:
     """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:
@@ -125,6 +154,7 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View, log: str |
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)
         start = run.load_checkpoint(len(archive)) if run else None
+        played = run.load_cross_play() if run else None
         metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
         event: Position | Found | None = None
@@ -137,6 +167,8 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View, log: str |
                 view.show(event)
                 if metrics is not None:
                     metrics.show(event)
+            if run is not None:
+                _illustrate(env, run, archive, played, view)
         except KeyboardInterrupt:
             archive.interrupted = True
             if run and event is not None:
@@ -145,6 +177,15 @@ def _carry_out(env: Env, config: Config, run: Run | None, view: View, log: str |
             run.summarize(archive)
             write_report(run.path)
     return archive
+
+
+def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
+    """Cross-play and the pictures of a finished run; what the folder has already is not played again."""
+    if played is None and isinstance(env, Env) and env.spec.agents == 2:
+        view.say(f"playing each of {len(archive)} strategies with every other one")
+        played = cross_play(env, archive, run.config.judge.episodes, run.config.seed)
+        run.save_cross_play(played)
+    run.save_pictures(pictures(env, archive, played))
 
 
 def compilation_cache() -> None:

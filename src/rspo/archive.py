@@ -42,9 +42,10 @@ class Strategy:
             raise ValueError(f"obs has shape {obs.shape}, but its last axis must be the {size} observed numbers.")
         distribution = self.policy(obs)
         if greedy:
-            return np.asarray(distribution.mode())
+            return np.asarray(self.policy.to_env(distribution.mode()))
         rng = np.random.default_rng() if rng is None else rng
-        return np.asarray(distribution.sample(rng.random(obs.shape[:-1], dtype=np.float32)))
+        draw = rng.random if distribution.noise.kind == "uniform" else rng.standard_normal
+        return np.asarray(self.policy.to_env(distribution.sample(draw(distribution.noise.shape, dtype=np.float32))))
 
 
 class Archive(Sequence[Strategy]):

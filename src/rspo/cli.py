@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import re
 import shlex
 import signal
 import sys
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait
     from rspo.archive import Archive, Strategy
     from rspo.config import Config
     from rspo.draw import Episode
-    from rspo.env import Env
+    from rspo.env import AnyEnv
 
 
 @dataclass
@@ -152,7 +153,7 @@ def discover(arguments: list[str]) -> int:
     from rspo import api
 
     config, out, log = parse_discover(arguments)
-    out = out or free_folder(f"{config.env}-{config.objective}-seed{config.seed}")
+    out = out or free_folder(re.sub("[:/]", "-", f"{config.env}-{config.objective}-seed{config.seed}"))
     return finish(api.discover(config.env, config=config, out=out, log=log), out)
 
 
@@ -241,6 +242,9 @@ def finish(archive: "Archive", out: Path) -> int:
     if archive.interrupted:
         print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
         return 130
+    pictures = sorted(out.glob("*.svg"))
+    if pictures:
+        print(f"Pictures: {', '.join(map(str, pictures))}")
     print(f"Kept in {out}. Watch one with: rspo play {shlex.quote(str(out))} 0")
     print(f"See all of them: open {out / 'report.html'} in a browser")
     return 0
@@ -307,7 +311,7 @@ def play(arguments: list[str]) -> int:
     return 0
 
 
-def _film(options: Play, env: "Env", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
+def _film(options: Play, env: "AnyEnv", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
     from rspo.gif import save_gif
     from rspo.view import printable
 

@@ -11,7 +11,9 @@ import numpy as np
 
 from rspo import store
 from rspo.archive import Strategy
-from rspo.env import Env, at
+from rspo.env import AnyEnv, Env, at
+from rspo.errors import InputError
+from rspo.host import HostEnv
 from rspo.rollout import collect
 from rspo.types import Shape
 from rspo.view import printable
@@ -30,8 +32,10 @@ class Episode:
     reward: float
 
 
-def record(env: Env, strategy: Strategy, episodes: int, seed: int, greedy: bool) -> list[Episode]:
+def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool) -> list[Episode]:
     """Play and keep what there is to see; the same seed gives every strategy the same starts."""
+    if isinstance(env, HostEnv):
+        raise InputError(f"There is no drawing of {type(env).__name__} yet; `rspo evaluate` shows its returns.")
     key = jax.random.key(seed)
     played = jax.device_get(collect(env, strategy.policy, episodes, key, greedy=greedy, record=True))
     return [_episode(env, played, n) for n in range(episodes)]

@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from rspo.errors import InputError, suggestion
+from rspo.host import HostEnv
 from rspo.types import Shape, Spec, Step, Trajectory
 
 
@@ -50,6 +51,11 @@ class Env(eqx.Module):
         """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no drawing."""
         return ()
 
+    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+        """What to draw of a finished run's strategies, each given by its name and the `stats` of its descriptor: SVG
+        texts by file name, for the run folder (`rspo.charts` helps); nothing where there is no drawing."""
+        return {}
+
     def backdrop(self) -> Sequence[Shape]:
         """What stands behind every scene and never moves, such as the lines of a grid."""
         return ()
@@ -59,10 +65,12 @@ class Env(eqx.Module):
         return {}
 
 
-_REGISTRY: dict[str, tuple[Callable[[], Env], str]] = {}
+AnyEnv = Env | HostEnv
+PREFIXES = ("gym:", "pettingzoo:")  # of names that other libraries know
+_REGISTRY: dict[str, tuple[Callable[[], AnyEnv], str]] = {}
 
 
-def register(name: str, factory: Callable[[], Env], summary: str) -> None:
+def register(name: str, factory: Callable[[], AnyEnv], summary: str) -> None:
     _REGISTRY[name] = (factory, summary)
 
 
@@ -72,9 +80,17 @@ def environments() -> dict[str, str]:
     return {name: summary for name, (_, summary) in _REGISTRY.items()}
 
 
-def make(name: str) -> Env:
+def make(name: str) -> AnyEnv:
     """The environment of this name."""
     _load()
+    if isinstance(name, str) and name.startswith("gym:"):
+        from rspo.envs import gymnasium
+
+        return gymnasium.from_id(name.removeprefix("gym:"))
+    if isinstance(name, str) and name.startswith("pettingzoo:"):
+        from rspo.envs import pettingzoo
+
+        return pettingzoo.from_module(name.removeprefix("pettingzoo:"))
     if not isinstance(name, str) or name not in _REGISTRY:
         raise InputError(
             f"Unknown environment '{name}'. {suggestion(str(name), _REGISTRY)} `rspo list` shows them all."

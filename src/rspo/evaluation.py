@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.env import Env
+from rspo.env import AnyEnv
 from rspo.likelihood import Measure, References, cross_entropy, episode_nll
 from rspo.policy import Policy
 from rspo.recording import Recording, record
-from rspo.rollout import collect
+from rspo.rollout import collect, fused
 from rspo.types import Trajectory
 
 
@@ -47,18 +47,22 @@ class Evaluation:
 Evaluator = Callable[[Policy, References, Array], tuple[Evaluation, Recording]]
 
 
-def make_evaluator(env: Env, episodes: int, padding: bool) -> Evaluator:
+def make_evaluator(env: AnyEnv, episodes: int, padding: bool, restart: bool = False) -> Evaluator:
     """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's policies."""
 
     def play(policy: Policy, key: Array, greedy: bool) -> Trajectory:
-        return collect(env, policy, episodes, key, padding=padding, greedy=greedy, record=True)
+        return collect(env, policy, episodes, key, padding=padding, restart=restart, greedy=greedy, record=True)
 
     @jax.jit
+    def distance(references: References, sampled: Trajectory) -> tuple[Array, Array]:
+        nll = episode_nll(references.step_nll(sampled), references.measure)
+        return nll, references.accepts(nll)
+
+    @fused(env)
     def measure(policy: Policy, references: References, key: Array) -> tuple[Trajectory, Trajectory, Array, Array]:
         sampled_key, greedy_key = jax.random.split(key)
         sampled = play(policy, sampled_key, greedy=False)
-        nll = episode_nll(references.step_nll(sampled), references.measure)
-        return sampled, play(policy, greedy_key, greedy=True), nll, references.accepts(nll)
+        return sampled, play(policy, greedy_key, greedy=True), *distance(references, sampled)
 
     def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
         sampled, greedy, nll, accepts = jax.device_get(measure(policy, references, key))
@@ -79,22 +83,30 @@ def make_evaluator(env: Env, episodes: int, padding: bool) -> Evaluator:
 
 
 def make_threshold(
-    env: Env, episodes: int, padding: bool, rival: Callable[[Array], Any], measure: Measure
+    env: AnyEnv,
+    episodes: int,
+    padding: bool,
+    rival: Callable[[Array], Any],
+    measure: Measure,
+    restart: bool = False,
 ) -> Callable[[Policy, Array], tuple[Array, Array]]:
     """`threshold(policy, key)`: delta = alpha * D(rival, policy) from `rival(key)`'s play, and that play's return."""
 
     @jax.jit
+    def score(policy: Policy, trajectory: Trajectory) -> tuple[Array, Array]:
+        delta = measure.alpha * cross_entropy(policy, trajectory, measure) if measure.delta is None else measure.delta
+        return jnp.asarray(delta, jnp.float32), (trajectory.reward * trajectory.first[..., None]).sum(0).mean()
+
+    @fused(env)
     def threshold(policy: Policy, key: Array) -> tuple[Array, Array]:
         rival_key, play_key = jax.random.split(key)
-        trajectory = collect(env, rival(rival_key), episodes, play_key, padding=padding)
-        delta = measure.alpha * cross_entropy(policy, trajectory, measure) if measure.delta is None else measure.delta
-        return jnp.asarray(delta, jnp.float32), trajectory.reward.sum(0).mean()
+        return score(policy, collect(env, rival(rival_key), episodes, play_key, padding=padding, restart=restart))
 
     return threshold
 
 
 def _returns(name: str, trajectory: Trajectory) -> dict[str, Any]:
-    returns = trajectory.reward.sum(0).mean(-1, dtype=np.float64)
+    returns = (trajectory.reward * trajectory.first[..., None]).sum(0).mean(-1, dtype=np.float64)
     return {f"{name}_mean": float(returns.mean()), f"{name}_std": float(returns.std())}
 
 
@@ -102,7 +114,7 @@ def _floats(values: np.ndarray) -> tuple[float, ...]:
     return tuple(float(v) for v in values)
 
 
-def _described(env: Env, sampled: Trajectory, greedy: Trajectory) -> dict[str, Any]:
+def _described(env: AnyEnv, sampled: Trajectory, greedy: Trajectory) -> dict[str, Any]:
     descriptor, sampled_descriptor = env.describe(greedy), env.describe(sampled)
     if descriptor is None or sampled_descriptor is None:
         return {}

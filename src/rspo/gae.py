@@ -5,11 +5,20 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def gae(reward: Array, value: Array, last_value: Array, terminated: Array, gamma: float, lam: float) -> Array:
+def gae(
+    reward: Array,
+    value: Array,
+    last_value: Array,
+    terminated: Array,
+    gamma: float,
+    lam: float,
+    truncated: Array | None = None,
+) -> Array:
     """Advantages [T, ...] of one channel.
 
     `last_value` [...] is the value after the last step, so truncation at the horizon bootstraps; a terminated step
-    does not: nothing follows it. `terminated` [T, ...] must broadcast against the rewards.
+    does not: nothing follows it. `terminated` [T, ...] must broadcast against the rewards, and so must `truncated`, if
+    given: steps that bootstrap from the value after them too, but whose episode does not go on there.
     """
     carries_on = 1.0 - terminated
     next_value = jnp.concatenate([value[1:], last_value[None]])
@@ -20,4 +29,6 @@ def gae(reward: Array, value: Array, last_value: Array, terminated: Array, gamma
         advantage = delta + gamma * lam * carries_on * advantage
         return advantage, advantage
 
+    if truncated is not None:
+        carries_on = carries_on * (1.0 - truncated)
     return jax.lax.scan(backwards, jnp.zeros_like(last_value), (delta, carries_on), reverse=True)[1]

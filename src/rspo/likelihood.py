@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.distributions import Categorical
+from rspo.distributions import Distribution, Gaussian
 from rspo.parallel import map_samples
 from rspo.types import Samples, Trajectory
 
@@ -30,6 +30,9 @@ class Measure:
     """Whose play sets the automatic threshold: a uniformly random policy, or a freshly initialised network."""
     cap: float | None = None
     """Upper bound of one step's -log pi_j, and of one step's prediction error; the paper has none."""
+    gaussian: Literal["density", "distance"] = "density"
+    """What -log pi_j of a continuous action is: the Gaussian's (the paper), or |a - mu_j|^2 / 2 (the authors' code),
+    which no deviation enters, and which is never negative."""
     discount: float = 1.0
     """Weight of step t in the likelihood is discount^t; the paper's sum is undiscounted."""
 
@@ -49,33 +52,41 @@ class References(eqx.Module):
 
     def step_nll(self, trajectory: Trajectory) -> Array:
         """-log pi_j(a_t | s_t) of every step under every kept policy: [T, N, A, R]; 0 where nothing is kept."""
-        return self.each(lambda policy, _, samples: step_nll(policy, samples, self.measure), trajectory)
+        return self.each(lambda policy, _, samples: step_nll(policy, samples, self.measure), trajectory, self.mask)
 
-    def each(self, score: Callable[[Any, Any, Samples], Array], trajectory: Trajectory) -> Array:
-        """`score(policy, memory, samples)` of every step and kept policy: [T, N, A, R]; 0 where nothing is kept.
+    def each(self, score: Callable[[Any, Any, Samples], Array], trajectory: Trajectory, wanted: Array) -> Array:
+        """`score(policy, memory, samples)` of every step and every reference `wanted` [R]: [T, N, A, R]; 0 elsewhere.
 
         One after the other and only the kept ones: twice as fast here as one product over all places, empty or not.
         """
 
-        def all_kept(samples: Samples, references: References) -> Array:
-            def one_more(j: Array, table: Array) -> Array:
+        def all_wanted(samples: Samples, rest: tuple[References, Array]) -> Array:
+            references, wanted = rest
+
+            def one(j: Array) -> Array:
                 pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)  # noqa: E731
                 policy, memory = jax.tree.map(pick, (references.policies, references.memory))
-                return table.at[j].set(score(policy, memory, samples))
+                return score(policy, memory, samples)
 
-            empty = jnp.zeros((references.capacity, *samples.action.shape))
-            return jnp.moveaxis(jax.lax.fori_loop(0, references.mask.sum(), one_more, empty), 0, -1)
+            nothing = jnp.zeros(samples.reward.shape)
+            fill = lambda j, table: table.at[j].set(jax.lax.cond(wanted[j], one, lambda _: nothing, j))  # noqa: E731
+            empty = jnp.zeros((references.capacity, *samples.reward.shape))
+            return jnp.moveaxis(jax.lax.fori_loop(0, references.mask.sum(), fill, empty), 0, -1)
 
-        return map_samples(all_kept, trajectory.samples, self)
+        return map_samples(all_wanted, trajectory.samples, (self, wanted & self.mask))
 
     def accepts(self, nll: Array) -> Array:
         """phi_j of every trajectory: [N, A, R]; true where nothing is kept."""
         return (nll >= self.threshold) | ~self.mask
 
 
-def step_nll(policy: Callable[[Array], Categorical], samples: Samples, measure: Measure) -> Array:
+def step_nll(policy: Callable[[Array], Distribution], samples: Samples, measure: Measure) -> Array:
     """-log pi(a_t | s_t), capped; 0 on steps that do not count: the samples' own axes."""
-    nll = -policy(samples.obs).log_prob(samples.action)
+    played = policy(samples.obs)
+    if measure.gaussian == "distance" and isinstance(played, Gaussian):
+        nll = played.distance(samples.action)
+    else:
+        nll = -played.log_prob(samples.action)
     if measure.cap is not None:
         nll = jnp.minimum(nll, measure.cap)
     return jnp.where(samples.counted, nll, 0.0)
@@ -91,6 +102,6 @@ def discounted_sum(steps: Array, discount: float) -> Array:
     return jnp.tensordot(discount ** jnp.arange(steps.shape[0]), steps, axes=1)
 
 
-def cross_entropy(policy: Callable[[Array], Categorical], trajectory: Trajectory, measure: Measure) -> Array:
+def cross_entropy(policy: Callable[[Array], Distribution], trajectory: Trajectory, measure: Measure) -> Array:
     """D(whoever played the trajectories, policy)."""
     return episode_nll(step_nll(policy, trajectory.samples, measure), measure).mean()

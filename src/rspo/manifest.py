@@ -62,7 +62,9 @@ def check_files(folder: Path, files: Mapping[str, str]) -> None:
             raise StoreError(f"{folder / name} is missing or was changed after it was written.")
 
 
-def readable(read: Any, path: Path, *arguments: Any) -> Any:
+def readable(
+    read: Any, path: Path, *arguments: Any, remedy: str = "Restore it from a copy, or start a new run."
+) -> Any:
     """A folder that cannot be read is bad input: say what is wrong with it and what to do."""
     try:
         return read(path, *arguments)
@@ -71,4 +73,4 @@ def readable(read: Any, path: Path, *arguments: Any) -> Any:
     except OSError as error:
         raise InputError(f"Cannot read {error.filename or path}: {error.strerror or error}.") from error
     except StoreError as error:
-        raise InputError(f"{error} Restore it from a copy, or start a new run.") from error
+        raise InputError(f"{error} {remedy}") from error

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,8 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.distributions import Categorical
-from rspo.types import Spec
+from rspo.distributions import Categorical, Distribution, Gaussian, Uniform
+from rspo.types import Box, Spec
+
+LOG_STD = (-5.0, 2.0)  # bounds of a Gaussian's log-deviation: densities stay finite, however sharp a policy gets
 
 
 class MLP(eqx.Module):
@@ -40,6 +41,16 @@ def init_mlp(sizes: tuple[int, ...], last_gain: float, key: Array) -> MLP:
         for k, gain, shape in zip(keys, gains, itertools.pairwise(sizes), strict=True)
     )
     return MLP(weights, tuple(jnp.zeros(n) for n in sizes[1:]))
+
+
+class GaussianMLP(MLP):
+    """An actor that gives means; the deviations are learned too, and are the same in every state."""
+
+    log_std: Array
+    space: Box = eqx.field(static=True)
+
+    def distribution(self, mean: Any) -> Gaussian:
+        return Gaussian(mean, self.log_std.__array_namespace__().clip(self.log_std, *LOG_STD))
 
 
 class Normalizer(eqx.Module):
@@ -78,8 +89,13 @@ class Policy(eqx.Module):
     critic: MLP
     normalizer: Normalizer | None
 
-    def __call__(self, obs: Any) -> Categorical:
-        return Categorical(self.actor(self._normalized(obs)))
+    def __call__(self, obs: Any) -> Categorical | Gaussian:
+        numbers = self.actor(self._normalized(obs))
+        return self.actor.distribution(numbers) if isinstance(self.actor, GaussianMLP) else Categorical(numbers)
+
+    def to_env(self, action: Any) -> Any:
+        """What the environment gets for an action of this policy's."""
+        return self.actor.space.to_env(action) if isinstance(self.actor, GaussianMLP) else action
 
     def values(self, obs: Any) -> Any:
         """One value a channel: [..., O] -> [..., C]."""
@@ -92,13 +108,26 @@ class Policy(eqx.Module):
 def init_policy(spec: Spec, channels: int, hidden: int, layers: int, normalize: bool, key: Array) -> Policy:
     actor_key, critic_key = jax.random.split(key)
     body = (spec.obs_size, *(hidden,) * layers)
+    actor = init_mlp((*body, spec.action_space.n), 0.01, actor_key)  # nearly uniform at first, or centred
+    if isinstance(spec.action_space, Box):
+        actor = GaussianMLP(actor.weights, actor.biases, jnp.zeros(spec.action_space.n), spec.action_space)
     return Policy(
-        actor=init_mlp((*body, spec.action_space.n), 0.01, actor_key),  # nearly uniform at first
+        actor=actor,
         critic=init_mlp((*body, channels), 1.0, critic_key),
         normalizer=init_normalizer(spec.obs_size) if normalize else None,
     )
 
 
-def uniform_policy(actions: int) -> Callable[[Array], Categorical]:
-    """The fully random policy of the paper's automatic threshold."""
-    return lambda obs: Categorical(jnp.zeros((*obs.shape[:-1], actions)))
+class UniformPolicy(eqx.Module):
+    """The fully random policy of the paper's automatic threshold: every choice, or every number in [-1, 1], alike."""
+
+    actions: int = eqx.field(static=True)
+    continuous: bool = eqx.field(static=True)
+
+    def __call__(self, obs: Array) -> Distribution:
+        zeros = jnp.zeros((*obs.shape[:-1], self.actions))
+        return Uniform(zeros) if self.continuous else Categorical(zeros)
+
+
+def uniform_policy(actions: int, continuous: bool = False) -> UniformPolicy:
+    return UniformPolicy(actions, continuous)

@@ -54,8 +54,9 @@ class PPO:
     """Scale observations by their running mean and deviation."""
     normalize_reward: bool = False
     """Divide each stream's reward by the running deviation of its discounted sum."""
-    padding: Literal["count", "drop"] = "count"
-    """Steps after an early end of the episode: counted in likelihoods and losses, or left out of both."""
+    padding: Literal["count", "drop", "restart"] = "count"
+    """Steps after an early end of the episode: they repeat its last moment and count in likelihoods and losses, or are
+    left out of both; or a new episode begins at once, and returns are those of the first."""
     init: Literal["fresh", "same"] = "fresh"
     """Weights at the start of an iteration: drawn anew, or the same for every iteration of a run."""
 
@@ -64,7 +65,7 @@ class Batch(NamedTuple):
     """What the loss needs of a trajectory; the axes [T, N, A] stand before those given, or one axis of samples does."""
 
     obs: Array  # [O]
-    action: Array  # []
+    action: Array  # [] or [D]
     log_prob: Array  # []
     advantage: Array  # []
     target: Array  # [C]
@@ -101,7 +102,8 @@ def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score
     value = map_samples(lambda obs, policy: policy.values(obs), trajectory.obs, policy)
     last_value = policy.values(trajectory.last_obs)
     terminated = trajectory.terminated[..., None].astype(value.dtype)
-    one_channel = lambda r, v, last: gae(r, v, last, terminated, config.gamma, config.gae_lambda)  # noqa: E731
+    truncated = None if trajectory.truncated is None else trajectory.truncated[..., None].astype(value.dtype)
+    one_channel = lambda r, v, last: gae(r, v, last, terminated, config.gamma, config.gae_lambda, truncated)  # noqa: E731
     advantage = jax.vmap(one_channel, in_axes=-1, out_axes=-1)(score.reward, value, last_value)
     normalized = normalize(advantage, trajectory.counted[..., None, None])
     return (score.weight * normalized).sum(-1), advantage + value

@@ -3,21 +3,45 @@
 import dataclasses
 
 from rspo.config import Config, Judge
+from rspo.env import PREFIXES, AnyEnv, make
+from rspo.host import HostEnv
 from rspo.likelihood import Measure
 from rspo.objective import Objective, make_objective
 from rspo.objectives.rspo import RSPO
 from rspo.ppo import PPO, Span
 
 
-def preset(env: str, objective: str = "rspo") -> Config:
-    """The configuration `rspo discover ENV --objective OBJECTIVE` starts from."""
+def preset(env: str, objective: str = "rspo", world: AnyEnv | None = None) -> Config:
+    """The configuration `rspo discover ENV --objective OBJECTIVE` starts from; `world`: the environment, if at hand."""
     method = make_objective(objective)
     if env in FOUR_GOALS:
         method = _four_goals_method(method, release=0.25 if env == "four-goals-hard" else 0.0)
         return dataclasses.replace(FOUR_GOALS[env], objective=objective, method=method)
+    if env in ROBOTS:
+        return dataclasses.replace(ROBOTS[env], objective=objective, method=_robot_method(method))
     if env in STAG_HUNTS:
-        return dataclasses.replace(STAG_HUNTS[env], objective=objective, method=_stag_hunt_method(method, objective))
+        method = _stag_hunt_method(method, objective, env)
+        return dataclasses.replace(STAG_HUNTS[env], objective=objective, method=method)
+    if env.startswith(PREFIXES):
+        world = make(env) if world is None else world
+    if isinstance(world, HostEnv):
+        return dataclasses.replace(_brought(env, world), objective=objective, method=method)
     return Config(env, objective=objective, method=method)
+
+
+def _brought(env: str, world: HostEnv) -> Config:
+    """For an environment that nobody here knows: whole episodes, eight or more, of about 8192 steps in all."""
+    episodes = max(round(8192 / world.spec.horizon / 8), 1) * 8
+    ppo = PPO(
+        batch=episodes * world.spec.horizon,
+        epochs=10,
+        minibatches=8,
+        entropy_coefficient=0.01,
+        normalize_obs=True,
+        normalize_reward=True,
+        padding="restart" if world.can_restart else "count",
+    )
+    return Config(env, ppo=ppo, judge=Judge(episodes=64))
 
 
 def _four_goals_method(method: Objective, release: float) -> Objective:
@@ -52,7 +76,7 @@ FOUR_GOALS = {
 }
 
 
-def _stag_hunt_method(method: Objective, objective: str) -> Objective:
+def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
     """The paper's weights of both intrinsic rewards, less what an ablation leaves out; smoothed switching."""
     if not isinstance(method, RSPO):
         return method
@@ -60,7 +84,11 @@ def _stag_hunt_method(method: Objective, objective: str) -> Objective:
     lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only") else 1.0
     if method.switch != "off":
         method = dataclasses.replace(method, switch="smooth")
-    return dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
+    method = dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
+    if env == "escalation":
+        # As in the authors' code: with the paper's own choices cooperation did not grow (docs/experiments.md).
+        return dataclasses.replace(method, rejected="mask", predictor_training="during", error_scale="batch")
+    return method
 
 
 # The paper's settings, but for the number of updates, which it does not give, and two hidden layers.
@@ -74,7 +102,43 @@ STAG_HUNTS = {
     "escalation": Config(
         "escalation",
         10,
-        ppo=dataclasses.replace(_STAG_HUNT, batch=6400, normalize_obs=True, normalize_reward=True),
-        measure=Measure(alpha=0.6),
+        ppo=dataclasses.replace(_STAG_HUNT, batch=6400, learning_rate=2e-3, normalize_obs=True, normalize_reward=True),
+        measure=Measure(alpha=0.6, cap=10.0, discount=0.995),  # the last two as in the authors' code
     ),
+}
+
+
+def _robot_method(method: Objective) -> Objective:
+    """The behaviour-driven intrinsic reward alone, with lambda 1, as a stream of its own; the soft objective only
+    converged with a weight of 0.001."""
+    if not isinstance(method, RSPO) or method.lambda_b == 0:
+        return method
+    return dataclasses.replace(method, lambda_b=0.001 if method.switch == "off" else 1.0, streams="grouped")
+
+
+def _robot(name: str, alpha: float) -> Config:
+    # The paper's settings, but for the number of updates, which it does not give, and two hidden layers. Normalisation
+    # is the authors' code's, and so is the initial network as random play: its actions stray further than uniform
+    # ones, and the paper's alphas go with that.
+    ppo = PPO(
+        batch=16384,
+        updates=120,
+        epochs=10,
+        minibatches=32,
+        entropy_coefficient=0.01,
+        normalize_obs=True,
+        normalize_reward=True,
+        padding="restart",
+    )
+    return Config(name, 5, ppo=ppo, measure=Measure(alpha=alpha, random="initial"), judge=Judge(episodes=32))
+
+
+ROBOTS = {
+    config.env: config
+    for config in (
+        _robot("half-cheetah", alpha=1.1),
+        _robot("hopper", alpha=0.9),
+        _robot("walker2d", alpha=0.9),
+        _robot("humanoid", alpha=1.0),
+    )
 }

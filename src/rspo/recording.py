@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rspo import store
-from rspo.env import Env, at
+from rspo.env import AnyEnv, at
 from rspo.types import Shape, Trajectory
 
 UNIT = 4096
@@ -44,7 +44,7 @@ class Recording:
         return store.pack_arrays(self.arrays, {"rspo": json.dumps(self.record)})
 
 
-def record(env: Env, greedy: Trajectory, sampled: Trajectory) -> Recording:
+def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
     """The first episodes of an evaluation (NumPy), and what its episodes show together."""
     heatmaps = env.heatmaps(greedy)
     arrays = {f"map.{i}": np.asarray(grid, np.float32) for i, grid in enumerate(heatmaps.values())}
@@ -63,13 +63,13 @@ def record(env: Env, greedy: Trajectory, sampled: Trajectory) -> Recording:
     return Recording(arrays, {"unit": UNIT, "episodes": episodes, "backdrop": backdrop, "maps": list(heatmaps)})
 
 
-def _episode(env: Env, trajectory: Trajectory, n: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    steps = int(trajectory.live[:, n].sum())
+def _episode(env: AnyEnv, trajectory: Trajectory, n: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    steps = int((trajectory.live & trajectory.first)[:, n].sum())  # of the first episode, where others follow
     stride = -(-steps // (FRAMES - 1))
     moments = sorted({*range(0, steps, stride), steps})
     total = np.concatenate([[0.0], trajectory.reward[:, n].mean(-1).cumsum()])
     arrays = {"total": total[moments].astype(np.float32)}
-    facts: dict[str, Any] = {"return": float(trajectory.reward[:, n].sum(0).mean()), "steps": steps, "stride": stride}
+    facts: dict[str, Any] = {"return": float(total[steps]), "steps": steps, "stride": stride}
     scenes = [env.scene(_state(trajectory, t, n)) for t in moments]
     if any(scenes):
         shapes, facts["kinds"] = pack_scenes(scenes)

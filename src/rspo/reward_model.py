@@ -1,6 +1,7 @@
 """The reward predictor f(s, a; psi_j) behind the reward-driven intrinsic reward |f(s, a; psi_j) - r|^2."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -19,10 +20,11 @@ class RewardModel(eqx.Module):
 
     net: MLP
     actions: int = eqx.field(static=True)
+    continuous: bool = eqx.field(static=True, default=False)
 
     def __call__(self, obs: Array, action: Array) -> Array:
-        one_hot = jax.nn.one_hot(action, self.actions, dtype=obs.dtype)
-        return self.net(jnp.concatenate([obs, one_hot], axis=-1))[..., 0]
+        taken = action if self.continuous else jax.nn.one_hot(action, self.actions, dtype=obs.dtype)
+        return self.net(jnp.concatenate([obs, taken], axis=-1))[..., 0]
 
     def error(self, samples: Samples) -> Array:
         """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: the samples' own axes."""
@@ -32,7 +34,8 @@ class RewardModel(eqx.Module):
 
 def init_reward_model(spec: Spec, hidden: int, key: Array) -> RewardModel:
     actions = spec.action_space.n
-    return RewardModel(init_mlp((spec.obs_size + actions, hidden, hidden, 1), 1.0, key), actions)
+    net = init_mlp((spec.obs_size + actions, hidden, hidden, 1), 1.0, key)
+    return RewardModel(net, actions, spec.action_space.continuous)
 
 
 class Predictor(eqx.Module):
@@ -47,6 +50,7 @@ def init_predictor(spec: Spec, hidden: int, learning_rate: float, key: Array) ->
     return Predictor(model, optax.adam(learning_rate).init(model))
 
 
+@partial(jax.jit, static_argnames=("steps", "learning_rate"))
 def fit(predictor: Predictor, episodes: Sequence[Trajectory], steps: int, learning_rate: float) -> Predictor:
     """Lower the mean squared error over all the episodes by `steps` full-batch steps of Adam."""
     optimizer = optax.adam(learning_rate)

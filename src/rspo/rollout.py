@@ -1,4 +1,4 @@
-"""Collecting whole episodes from a JAX environment, inside whatever jitted program calls it."""
+"""Collecting whole episodes, from a JAX environment inside whatever jitted program calls it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,18 +7,27 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.distributions import Categorical
-from rspo.env import Env
+from rspo import rollout_host
+from rspo.distributions import Distribution
+from rspo.env import AnyEnv
+from rspo.host import HostEnv
 from rspo.types import Trajectory
 
 
+def fused(env: AnyEnv) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What a function that collects goes through: one compiled program for a JAX environment. Around a host environment
+    it stays Python, and only what it calls is compiled."""
+    return (lambda function: function) if isinstance(env, HostEnv) else jax.jit
+
+
 def collect(
-    env: Env,
-    policy: Callable[[Array], Categorical],
+    env: AnyEnv,
+    policy: Callable[[Array], Distribution],
     episodes: int,
     key: Array,
     *,
     padding: bool = True,
+    restart: bool = False,
     greedy: bool = False,
     record: bool = False,
 ) -> Trajectory:
@@ -26,29 +35,39 @@ def collect(
 
     After termination an episode stands still: same observation, reward 0. With `padding` those steps count in
     losses and likelihoods (the paper's sums compare trajectories of one fixed length); without, only live steps do.
+    With `restart` a new episode begins there instead, and every step is live.
     """
+    if isinstance(env, HostEnv):
+        return rollout_host.collect(
+            env, policy, episodes, key, padding=padding, restart=restart, greedy=greedy, record=record
+        )
     spec = env.spec
     reset_key, step_key, action_key = jax.random.split(key, 3)
     steps = (spec.horizon, episodes)
     noise = jax.random.uniform(step_key, (*steps, spec.step_noise))
-    uniform = jax.random.uniform(action_key, (*steps, spec.agents))
     state, obs = jax.vmap(env.reset)(jax.random.uniform(reset_key, (episodes, spec.reset_noise)))
+    kind, shape = jax.eval_shape(lambda obs: policy(obs), obs).noise
+    action_noise = (jax.random.uniform if kind == "uniform" else jax.random.normal)(action_key, (spec.horizon, *shape))
+    again = jax.random.uniform(jax.random.fold_in(reset_key, 1), (*steps, spec.reset_noise)) if restart else None
 
-    def body(carry: tuple[Any, Array, Array], draws: tuple[Array, Array]) -> tuple[Any, Any]:
+    def body(carry: tuple[Any, Array, Array], draws: tuple[Array, Array, Any]) -> tuple[Any, Any]:
         state, obs, live = carry
-        env_noise, action_noise = draws
+        env_noise, action_noise, reset_noise = draws
         distribution = policy(obs)
         action = distribution.mode() if greedy else distribution.sample(action_noise)
-        after, step = jax.vmap(env.step)(state, action, env_noise)
+        after, step = jax.vmap(env.step)(state, spec.action_space.to_env(action), env_noise)
         state = jax.tree.map(lambda new, old: _where(live, new, old), after, state)
         terminated = ~live | step.terminated
         row = (obs, action, distribution.log_prob(action), _where(live, step.reward, 0.0), terminated, live)
-        obs = _where(live, step.obs, obs)
-        return (state, obs, ~terminated), (row, state if record else None)
+        obs, reached = _where(live, step.obs, obs), state
+        if restart:
+            fresh = jax.vmap(env.reset)(reset_noise)
+            state, obs = jax.tree.map(lambda new, old: _where(terminated, new, old), fresh, (state, obs))
+        return (state, obs, live if restart else ~terminated), (row, reached if record else None)
 
     start = state if record else None
     carry = (state, obs, jnp.ones(episodes, bool))
-    (_, last_obs, _), (rows, states) = jax.lax.scan(body, carry, (noise, uniform))
+    (_, last_obs, _), (rows, states) = jax.lax.scan(body, carry, (noise, action_noise, again))
     obs, action, log_prob, reward, terminated, live = rows
     counted = jnp.ones_like(live) if padding else live
     return Trajectory(obs, action, log_prob, reward, terminated, live, counted, last_obs, states, start)

@@ -8,6 +8,8 @@ strategies/000/               one folder a finished iteration, there as a whole 
     strategy.json             status, evaluation, threshold, checksums of the files above
 checkpoint.safetensors        where the iteration under way stands
 summary.json                  what `rspo evaluate --json` prints
+crossplay.json                at the end of a run with two agents: what every strategy earns with every other one
+*.svg                         pictures of the finished run
 times.json                    seconds of work, apart from the rest because no two runs take equally long
 report.html                   the page to open
 lock                          held while a process works on the folder
@@ -26,11 +28,12 @@ import shlex
 import sys
 import time
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from rspo import config as configuration
 from rspo import manifest, store
@@ -40,10 +43,11 @@ from rspo.config import Config
 from rspo.errors import InputError
 from rspo.evaluation import Evaluation
 from rspo.manifest import readable
+from rspo.payoff import CrossPlay
 from rspo.search import Found, Position, shapes
 from rspo.store import StoreError
 from rspo.train import TrainState
-from rspo.types import Discrete, Spec
+from rspo.types import ActionSpace, Box, Discrete, Spec
 
 
 class Run:
@@ -54,9 +58,9 @@ class Run:
         source = str(path / "run.json")
         self.devices = _whole_number(record["devices"], 1, 4096, f"{source}: devices")
         spec = dict(record["spec"])
-        (actions,) = spec.pop("action_space")
+        space = _action_space(spec.pop("action_space"), f"{source}: actions")
         sizes = {name: _whole_number(value, 0, 10**6, f"{source}: {name}") for name, value in spec.items()}
-        self.spec = Spec(**sizes, action_space=Discrete(_whole_number(actions, 1, 10**6, f"{source}: actions")))
+        self.spec = Spec(**sizes, action_space=space)
         _whole_number(self.spec.horizon, 1, 10**6, f"{source}: horizon")
         try:
             self.config: Config = configuration.from_dict(record["config"], source)
@@ -190,6 +194,34 @@ class Run:
         store.write(self.path / "summary.json", json.dumps(summary(archive), indent=1).encode() + b"\n")
         self.clock.write()
 
+    def save_cross_play(self, played: CrossPlay) -> None:
+        tables = {name: getattr(played, name).tolist() for name in ("payoff", "mean", "roles")}
+        record = {"run": self.identity, "strategies": played.strategies, "episodes": played.episodes, **tables}
+        store.write(self.path / "crossplay.json", store.pack_json(record))
+
+    def load_cross_play(self) -> CrossPlay | None:
+        """What every strategy earns with every other one; None before the run's end."""
+        path = self.path / "crossplay.json"
+        remedy = "Remove it, and `rspo resume` makes it anew."
+        return readable(self._cross_play, path, remedy=remedy) if path.exists() else None
+
+    def _cross_play(self, path: Path) -> CrossPlay:
+        record = store.read_json(path)
+        self._check_identity(record, path)
+        size = self.config.iterations
+        hints = {"strategies": tuple[str, ...], "episodes": int, "roles": tuple[tuple[tuple[float, ...], ...], ...]}
+        names, episodes, roles = (
+            configuration.checked(hint, record[name], f"{path} has a '{name}'") for name, hint in hints.items()
+        )
+        table = np.array(roles)
+        if table.shape != (size, size, 2) or len(names) != size:
+            raise StoreError(f"{path} is not of this run: it has another number of strategies.")
+        return CrossPlay(names, episodes, table)
+
+    def save_pictures(self, drawn: Mapping[str, str]) -> None:
+        for name, text in drawn.items():
+            store.write(self.path / name, text.encode())
+
     def _save_checkpoint(self, position: Position) -> None:
         arrays = store.named_leaves(jax.device_get(position.state))
         record = {
@@ -262,6 +294,16 @@ def _whole_number(value: Any, least: int, most: int, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise StoreError(f"{what} is {value!r}, but it must be a whole number from {least} to {most}.")
     return value
+
+
+def _action_space(record: Any, what: str) -> ActionSpace:
+    """[n] for n choices; [lower bounds, upper bounds] for real numbers."""
+    if len(record) == 1:
+        return Discrete(_whole_number(record[0], 1, 10**6, what))
+    low, high = (configuration.checked(tuple[float, ...], bounds, f"{what} has {bounds!r}") for bounds in record)
+    if not 1 <= len(low) == len(high) <= 10**6 or not all(a < b for a, b in zip(low, high, strict=True)):
+        raise StoreError(f"{what}: every lower bound must be less than its upper bound, but they are {record}.")
+    return Box(low, high)
 
 
 def _typed(kind: Any, record: dict[str, Any], source: Path, **parts: Any) -> Any:

@@ -9,14 +9,14 @@ from jax import Array
 
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
-from rspo.env import Env
+from rspo.env import AnyEnv
 from rspo.errors import DivergedError
 from rspo.evaluation import make_evaluator, make_threshold
 from rspo.judge import Verdict, judge
 from rspo.likelihood import References
 from rspo.policy import uniform_policy
 from rspo.recording import Recording
-from rspo.rollout import collect
+from rspo.rollout import collect, fused
 from rspo.train import TrainState, init_state, make_trainer
 from rspo.types import Spec
 
@@ -65,7 +65,7 @@ def keys(config: Config, iteration: int, attempt: int) -> Keys:
     return own
 
 
-def search(env: Env, config: Config, archive: Archive, start: Position | None = None) -> Iterator[Position | Found]:
+def search(env: AnyEnv, config: Config, archive: Archive, start: Position | None = None) -> Iterator[Position | Found]:
     """Run the iterations that `archive` lacks, from `start` on if given; yields signs of life and results."""
     tools = Tools(env, config)
     for iteration in range(len(archive), config.iterations):
@@ -85,22 +85,22 @@ def search(env: Env, config: Config, archive: Archive, start: Position | None = 
 class Tools:
     """The jitted programs of a run, built once: keeping one more policy never compiles anything anew."""
 
-    def __init__(self, env: Env, config: Config) -> None:
-        padding = config.ppo.padding == "count"
+    def __init__(self, env: AnyEnv, config: Config) -> None:
+        padding, restart = config.ppo.padding == "count", config.ppo.padding == "restart"
         episodes = config.judge.episodes
         self.config = config
         self.trainer = make_trainer(env, config, ROWS)
         self.template, self.memory = shapes(config, env.spec)
-        self.evaluate = make_evaluator(env, episodes, padding)
-        self.threshold = make_threshold(env, episodes, padding, self._rival(env), config.measure)
+        self.evaluate = make_evaluator(env, episodes, padding, restart)
+        self.threshold = make_threshold(env, episodes, padding, self._rival(env), config.measure, restart)
         batch = config.episodes(env.spec)
-        play = lambda policy, key: collect(env, policy, batch, key, padding=padding)  # noqa: E731
-        self.remember = jax.jit(lambda state, policy, key: config.method.remember(state, policy, play, key))
+        play = lambda policy, key: collect(env, policy, batch, key, padding=padding, restart=restart)  # noqa: E731
+        self.remember = fused(env)(lambda state, policy, key: config.method.remember(state, policy, play, key))
 
-    def _rival(self, env: Env) -> Callable[[Array], Any]:
+    def _rival(self, env: AnyEnv) -> Callable[[Array], Any]:
         """Whose play sets the automatic thresholds."""
         if self.config.measure.random == "uniform":
-            return lambda key: uniform_policy(env.spec.action_space.n)
+            return lambda key: uniform_policy(env.spec.action_space.n, env.spec.action_space.continuous)
         return lambda key: self.trainer.init(key).policy
 
     def begin(self, iteration: int, attempt: int) -> Position:

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from rspo import ppo
 from rspo.config import Config
-from rspo.env import Env
+from rspo.env import AnyEnv
+from rspo.host import HostEnv
 from rspo.likelihood import References
 from rspo.parallel import everywhere, share_episodes
 from rspo.policy import Normalizer, Policy, init_normalizer, init_policy
@@ -41,22 +43,29 @@ def init_state(spec: Spec, config: Config, key: Array) -> TrainState:
 
 
 class Trainer(NamedTuple):
-    """The two jitted functions of a run, built once and shared by all its iterations."""
+    """The two functions of a run, compiled once and shared by all its iterations."""
 
     init: Callable[[Array], TrainState]
     advance: Callable[[TrainState, References, Array, Any], tuple[TrainState, dict[str, Array]]]
 
 
-def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
+def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     """`advance(state, references, key, n)` runs n <= rows updates; of `rows` rows of metrics the first n are set."""
     objective, settings = config.method, config.ppo
     optimizer = ppo.make_optimizer(settings)
     episodes = config.episodes(env.spec)
+    restart = settings.padding == "restart"
 
-    def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
-        collect_key, ppo_key, objective_key = jax.random.split(jax.random.fold_in(key, state.update), 3)
+    def play(state: TrainState, key: Array) -> Trajectory:
+        collect_key = _update_keys(key, state.update)[0]
+        return collect(env, state.policy, episodes, collect_key, padding=settings.padding == "count", restart=restart)
+
+    def learn(
+        state: TrainState, references: References, trajectory: Trajectory, key: Array
+    ) -> tuple[TrainState, dict[str, Array]]:
+        _, ppo_key, objective_key = _update_keys(key, state.update)
         policy = state.policy
-        trajectory = _shared(collect(env, policy, episodes, collect_key, padding=settings.padding == "count"))
+        trajectory = _shared(trajectory)
         score = objective.score(state.objective, trajectory, references, state.update / settings.updates)
         returns = state.returns
         if returns is not None:
@@ -71,12 +80,16 @@ def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
         )
         if policy.normalizer is not None:
             # After the update, so that PPO's ratios start at 1; frozen everywhere else.
-            counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.action.shape)
+            counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
             policy = Policy(policy.actor, policy.critic, policy.normalizer.update(trajectory.obs, counted))
         objective_state = objective.update(state.objective, trajectory, objective_key)
-        metrics = {"return": trajectory.reward.sum(0).mean(), "length": trajectory.live.sum(0).mean()}
+        first = trajectory.first if restart else trajectory.live
+        metrics = {"return": (trajectory.reward * first[..., None]).sum(0).mean(), "length": first.sum(0).mean()}
         state = TrainState(policy, opt_state, objective_state, returns, state.update + 1)
         return state, metrics | score.metrics | learned
+
+    def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
+        return learn(state, references, play(state, key), key)
 
     def advance(
         state: TrainState, references: References, key: Array, count: Array
@@ -91,10 +104,27 @@ def make_trainer(env: Env, config: Config, rows: int) -> Trainer:
         return jax.lax.fori_loop(0, count, body, (state, table))
 
     # Placements are fixed, or a state from a checkpoint would compile the program once more than one from `advance`.
-    return Trainer(
-        jax.jit(partial(init_state, env.spec, config), out_shardings=everywhere()),
-        jax.jit(advance, in_shardings=everywhere(), out_shardings=everywhere()),
-    )
+    jit = partial(jax.jit, in_shardings=everywhere(), out_shardings=everywhere())
+    init = jax.jit(partial(init_state, env.spec, config), out_shardings=everywhere())
+    return Trainer(init, _by_turns(play, jit(learn)) if isinstance(env, HostEnv) else jit(advance))
+
+
+def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Callable[..., Any]:
+    """`advance` for a host environment: its threads play, then the compiled program learns."""
+
+    def advance(state: TrainState, references: References, key: Array, count: int) -> tuple[TrainState, Any]:
+        rows = []
+        for _ in range(count):
+            state, metrics = learn(state, references, play(state, key), key)
+            rows.append(jax.device_get(metrics))
+        return state, jax.tree.map(lambda *column: np.stack(column), *rows)
+
+    return advance
+
+
+def _update_keys(key: Array, update: Array) -> Array:
+    """For collecting, for PPO and for the objective: a function of the number of the update."""
+    return jax.random.split(jax.random.fold_in(key, update), 3)
 
 
 def _shared(trajectory: Trajectory) -> Trajectory:
@@ -105,7 +135,7 @@ def _shared(trajectory: Trajectory) -> Trajectory:
 
 
 def _batch(trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
-    counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.action.shape)
+    counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
     return ppo.Batch(
         obs=trajectory.obs,
         action=trajectory.action,

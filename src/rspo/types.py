@@ -4,10 +4,12 @@ P population, T time, N environments, A agents, C channels, R references.
 A is always there (1 for one agent); agents are homogeneous and share one policy.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
@@ -16,12 +18,56 @@ class Discrete(NamedTuple):
 
     n: int
 
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    def to_env(self, action: Any) -> Any:
+        """What the environment gets for an action of the policy's."""
+        return action
+
+
+class Box(NamedTuple):
+    """An action space of `n` real numbers, each between two bounds; an infinite bound is none.
+
+    A policy acts in units in which the bounds are -1 and 1, whatever the environment's own: one initial deviation then
+    suits every robot, and likelihoods do not depend on units. Where a bound is infinite its own units stay.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def continuous(self) -> bool:
+        return True
+
+    @property
+    def n(self) -> int:
+        return len(self.low)
+
+    def to_env(self, action: Any) -> Any:
+        """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to the bounds."""
+        low, high, middle, half = _scale(self)
+        return action.__array_namespace__().clip(middle + half * action, low, high)
+
+
+@lru_cache
+def _scale(space: Box) -> tuple[np.ndarray, ...]:
+    """Of a box: both bounds, its middle and half its width; 0 and 1 where it has none."""
+    low, high = np.array(space.low, np.float32), np.array(space.high, np.float32)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    middle = np.where(bounded, (high + low) / 2, np.float32(0))
+    return low, high, middle, np.where(bounded, (high - low) / 2, np.float32(1))
+
+
+ActionSpace = Discrete | Box
+
 
 class Spec(NamedTuple):
     """What an environment tells about itself before anything runs; all of it static."""
 
     obs_size: int
-    action_space: Discrete
+    action_space: ActionSpace
     horizon: int
     """Steps after which an episode is truncated; every trajectory has this length."""
     agents: int = 1
@@ -44,29 +90,39 @@ class Samples(NamedTuple):
     """Single steps; the axes [T, N, A] stand before those given, or one axis of samples does."""
 
     obs: Array  # [O]
-    action: Array  # []
+    action: Array  # [] a choice, or [D] numbers in the policy's units
     reward: Array  # []
     counted: Array  # [] whether it enters losses and likelihoods
 
 
 class Trajectory(eqx.Module):
-    """A batch of whole episodes, one a column. An episode that terminates early stays frozen until the horizon."""
+    """A batch of episodes, one a column, all of the horizon's length. One that terminates early stays frozen until
+    then, or, with `restart`, gives way to the next one."""
 
     obs: Array  # [T, N, A, O] before the action
-    action: Array  # [T, N, A]
+    action: Array  # [T, N, A] choices, or [T, N, A, D] numbers in the policy's units
     log_prob: Array  # [T, N, A] under the policy that acted
     reward: Array  # [T, N, A]
-    terminated: Array  # [T, N] true from the terminating step on
+    terminated: Array  # [T, N] true from the terminating step on; with `restart`, at terminating steps alone
     live: Array  # [T, N] false on the frozen steps after termination
     counted: Array  # [T, N] the steps that enter losses and likelihoods: the live ones, or all (`PPO.padding`)
     last_obs: Array  # [N, A, O] after the last action
     state: Any = None  # the environment's own states [T, N, ...] after each action, when recorded
     start: Any = None  # those before the first action [N, ...], when recorded
+    truncated: Any = None  # [T, N] true at a step after which a host environment cut the episode short of the horizon
 
     @property
     def samples(self) -> Samples:
-        counted = jnp.broadcast_to(self.counted[..., None], self.action.shape)
+        counted = jnp.broadcast_to(self.counted[..., None], self.reward.shape)
         return Samples(self.obs, self.action, self.reward, counted)
+
+    @property
+    def first(self) -> Array:
+        """[T, N] the steps of each column's first episode: what a return is the sum over."""
+        ended = self.terminated if self.truncated is None else self.terminated | self.truncated
+        xp = ended.__array_namespace__()
+        before = xp.concat([xp.zeros_like(ended[:1]), ended[:-1]])
+        return xp.cumulative_sum(xp.astype(before, xp.int32), axis=0) == 0
 
 
 class Shape(NamedTuple):

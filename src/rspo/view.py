@@ -67,6 +67,9 @@ class View:
             self.spoken = time.monotonic()
             self.console.print(f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  {numbers}")
 
+    def say(self, text: str) -> None:
+        self.console.print(text)
+
     def _sentence(self, strategy: Strategy) -> str:
         found, style = strategy.evaluation, STYLES[strategy.status]
         name = f" '{escape(printable(found.descriptor))}'" if found.descriptor else ""

@@ -9,7 +9,7 @@ A step: both agents walk (`grid.ACTIONS`; the wall stops them; they may share a 
 An episode lasts 50 steps at most.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rspo import charts
 from rspo.env import Descriptor, Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
 from rspo.types import Discrete, Shape, Spec, Step, Trajectory
@@ -100,6 +101,12 @@ class Escalation(Env):
         light = Shape("light", *drawn(state.light), 0.45 * CELL_WIDTH, f"L={int(state.length)}")
         return [light, *draw_agents(state.agents)]
 
+    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+        """The distribution of the cooperation length, one histogram a strategy."""
+        title = "Cooperation length L: share of the episodes"
+        lengths = {name: lengths_in(stats, self.spec.horizon) for name, stats in strategies.items()}
+        return {"cooperation.svg": charts.bars(title, lengths, axis="L")}
+
     def backdrop(self) -> Sequence[Shape]:
         return draw_grid()
 
@@ -130,6 +137,11 @@ def statistics(trajectory: Trajectory) -> dict[str, float]:
         "paid": float(paid.mean()),
         **{f"P(L={k})": float(share[k]) for k in np.flatnonzero(share)},
     }
+
+
+def lengths_in(stats: Mapping[str, float], horizon: int) -> np.ndarray:
+    """The distribution of the final L, from 0 to the horizon, that a descriptor's numbers hold."""
+    return np.array([stats.get(f"P(L={k})", 0.0) for k in range(horizon + 1)])
 
 
 def count_equilibria(found: Iterable[Descriptor]) -> int:

@@ -28,6 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rspo import charts
 from rspo.env import Descriptor, Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, free_position, same, spawn, walk
 from rspo.types import Discrete, Shape, Spec, Step, Trajectory
@@ -109,17 +110,27 @@ class MonsterHunt(Env):
             or more: waiting on the border gives 14 on average.
         Interior: at most .5 of the time together on the border, and not going for the monster: waiting further inside.
         mixed: anything else.
+
+        Among the numbers behind it, `meet(x,y)` is the heat map of where the agents meet; 0 where not given.
         """
         numbers = statistics(trajectory)
         names = _names(numbers)
         share = {name: float((names == name).mean()) for name in NAMES}
         label, most = max(share.items(), key=lambda item: item[1])
         stats = share | {name: float(value.mean()) for name, value in numbers.items()}
+        stats |= {f"meet({x},{y})": float(m) for (y, x), m in np.ndenumerate(meeting_heatmap(trajectory)) if m > 0}
         return Descriptor(label if most >= 0.6 else "mixed", stats, clear=most >= 0.6)
 
     def scene(self, state: Any) -> Sequence[Shape]:
         apples = [Shape("apple", *drawn(apple), 0.2 * CELL_WIDTH) for apple in state.apples]
         return [Shape("monster", *drawn(state.monster), 0.45 * CELL_WIDTH), *apples, *draw_agents(state.agents)]
+
+    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+        """Where the agents meet, one heat map a strategy."""
+        title = "Where the two agents stand together, in % of that time"
+        share = lambda stats: f"together {stats.get('together', 0.0):.0%} of the time"  # noqa: E731
+        maps = {name: (heatmap_in(stats), share(stats)) for name, stats in strategies.items()}
+        return {"meeting.svg": charts.grids(title, maps)}
 
     def backdrop(self) -> Sequence[Shape]:
         return draw_grid()
@@ -157,6 +168,11 @@ def meeting_heatmap(trajectory: Trajectory) -> np.ndarray:
     count = np.zeros((SIZE, SIZE))
     np.add.at(count, (y, x), 1)
     return count / max(count.sum(), 1)
+
+
+def heatmap_in(stats: Mapping[str, float]) -> np.ndarray:
+    """The heat map [y, x] that a descriptor's numbers hold."""
+    return np.array([[stats.get(f"meet({x},{y})", 0.0) for x in range(SIZE)] for y in range(SIZE)])
 
 
 def statistics(trajectory: Trajectory) -> dict[str, np.ndarray]:

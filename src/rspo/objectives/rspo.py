@@ -59,8 +59,8 @@ class RSPO(Objective):
     def validate(self) -> None:
         if self.streams == "single" and self.rejected == "mask" and self.switch != "off" and self._kinds:
             raise InputError(
-                "method.rejected is 'mask' and method.streams is 'single': the intrinsic reward would be left out with "
-                "the rejected episodes. Set method.streams to 'grouped' or 'per-reference' or method.rejected to 'zero'."
+                "method.rejected is 'mask' and method.streams is 'single': that leaves out the intrinsic reward of "
+                "rejected episodes. Set method.streams to 'grouped' or 'per-reference' or method.rejected to 'zero'."
             )
 
     @property
@@ -89,7 +89,7 @@ class RSPO(Objective):
         if self.lambda_b > 0:
             intrinsic.append((self.lambda_b, nll))
         if self.lambda_r > 0:
-            intrinsic.append((self.lambda_r, self._prediction_error(trajectory, references)))
+            intrinsic.append((self.lambda_r, self._prediction_error(trajectory, references, gate)))
         reward, weight = self._task(trajectory.reward, phi)
         reward, weight = self._combine(reward, weight, gate, intrinsic)
         metrics = {
@@ -99,9 +99,10 @@ class RSPO(Objective):
         }
         return Score(reward, weight, metrics)
 
-    def _prediction_error(self, trajectory: Trajectory, references: References) -> Array:
-        """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]."""
-        error = references.each(lambda _, model, samples: model.error(samples), trajectory)
+    def _prediction_error(self, trajectory: Trajectory, references: References, gate: Array) -> Array:
+        """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]; where a reference rejects nothing, it is not needed and 0."""
+        rejects = (gate > 0).any((0, 1))
+        error = references.each(lambda _, model, samples: model.error(samples), trajectory, rejects)
         if references.measure.cap is not None:
             error = jnp.minimum(error, references.measure.cap)
         if self.error_scale == "batch":
@@ -163,5 +164,6 @@ class RSPO(Objective):
         own_key, random_key = jax.random.split(key)
         episodes = [play(policy, own_key)]
         if self.predictor_data == "mixed":
-            episodes.append(play(uniform_policy(state.model.actions), random_key))
+            random = uniform_policy(state.model.actions, state.model.continuous)
+            episodes.append(play(random, random_key))
         return fit(state, episodes, self.predictor_steps, self.predictor_learning_rate).model

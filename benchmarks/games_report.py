@@ -1,0 +1,90 @@
+"""The measured speed of the stag-hunt games as Markdown tables. Reads nothing but what the JSON file holds."""
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from rspo.presets import preset
+
+GAMES = ("monster-hunt", "escalation")
+KINDS = {"rejecting": True, "accepting": False}  # the references: only those that reject need prediction errors
+
+
+def markdown(data: dict[str, Any]) -> str:
+    return "\n\n".join([_header(data), _speed(data), *(_references(data, game) for game in GAMES), _whole(data)]) + "\n"
+
+
+def _header(data: dict[str, Any]) -> str:
+    machine, settings = data["machine"], data["settings"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    compiled = ", ".join(f"{game} {seconds:.1f} s" for game, seconds in data["compile_seconds"].items())
+    return (
+        f"# Speed of the stag-hunt games\n\n{machine['cores']} cores of {machine['cpu']}, load "
+        f"{machine['load_before']} before the start; {versions}.\n\nMedian (lowest to highest) of "
+        f"{settings['repetitions']} interleaved repetitions of {settings['updates']} updates with the presets' "
+        "batches, networks and epochs. One environment step moves both agents. Compiling is not in these times "
+        f"({compiled}); one program served all numbers of references."
+    )
+
+
+def _speed(data: dict[str, Any]) -> str:
+    rows = []
+    for game in GAMES:
+        rows.append((game, "rollout alone", _range(_speeds(data, f"rollout {game}"), "{:,.0f}".format)))
+        for kept in data["settings"]["references"]:
+            speeds = _speeds(data, f"train {game} {kept} rejecting")
+            rows.append((game, f"training, {kept} references", _range(speeds, "{:,.0f}".format)))
+    note = "The references reject every episode, which costs most."
+    return f"## Environment steps per second\n\n{note}\n\n" + _table(("game", "", "steps/s"), rows)
+
+
+def _references(data: dict[str, Any], game: str) -> str:
+    """A ratio is taken within each repetition, and then its median."""
+    rows = []
+    for kept in data["settings"]["references"]:
+        cells = [str(kept)]
+        for kind in KINDS:
+            times, none = (update_seconds(data, game, count, kind) for count in (kept, 0))
+            growth = [with_ / without for with_, without in zip(times, none, strict=True)]
+            cells += [_range(times, lambda seconds: f"{seconds * 1e3:.1f}"), _range(growth, "{:.2f}".format)]
+        rows.append(cells)
+    head = ("references kept", "all reject: ms an update", "times none", "all accept: ms an update", "times none")
+    return f"## Cost of an update by references ({game})\n\n" + _table(head, rows)
+
+
+def _whole(data: dict[str, Any]) -> str:
+    """What the updates of a preset's whole run add up to."""
+    rows = []
+    for game in GAMES:
+        minutes = [f"{whole_run_minutes(data, game, kind):.1f}" for kind in KINDS]
+        rows.append((game, str(preset(game).iterations), *minutes))
+    note = "By adding up the updates of all iterations, their cost interpolated between the references measured."
+    head = ("game", "iterations", "minutes if all reject", "if all accept")
+    return f"## A whole run\n\n{note}\n\n" + _table(head, rows)
+
+
+def whole_run_minutes(data: dict[str, Any], game: str, kind: str) -> float:
+    """Iteration k trains against k - 1 references."""
+    config, measured = preset(game), data["settings"]["references"]
+    cost = [median(update_seconds(data, game, kept, kind)) for kept in measured]
+    each = np.interp(np.arange(config.iterations), measured, cost)
+    return float(each.sum()) * config.ppo.updates / 60
+
+
+def update_seconds(data: dict[str, Any], game: str, kept: int, kind: str) -> list[float]:
+    name, updates = f"train {game} {kept} {kind}", data["settings"]["updates"]
+    return [entry["seconds"] / updates for entry in data["rounds"] if entry["name"] == name]
+
+
+def _speeds(data: dict[str, Any], name: str) -> list[float]:
+    return [entry["steps"] / entry["seconds"] for entry in data["rounds"] if entry["name"] == name]
+
+
+def _range(values: Sequence[float], text: Callable[[float], str]) -> str:
+    return f"{text(median(values))} ({text(min(values))} to {text(max(values))})"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rows])

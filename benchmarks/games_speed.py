@@ -1,0 +1,92 @@
+"""How fast the stag-hunt games run and train, and how the cost of an update grows with the number of references.
+
+    python benchmarks/games_speed.py --out results/games-speed.json
+
+Needs nothing beyond the package. Everything is measured in one run, in turns, several times over; the machine should
+have nothing else to do. Writes all repetitions as JSON, and tables as Markdown beside it. `--quick` only shows that it
+works.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import machine
+from games_report import GAMES, KINDS, markdown
+from rspo_side import RspoSide
+from worker import Worker
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is measured."""
+
+    repetitions: int = 7
+    updates: int = 20
+    references: tuple[int, ...] = (0, 1, 5, 10, 20)
+
+
+QUICK = Settings(repetitions=1, updates=1, references=(0, 20))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the speed of the stag-hunt games.")
+    parser.add_argument("--out", type=Path, default=Path("results/games-speed.json"), help="the JSON file to write")
+    parser.add_argument("--quick", action="store_true", help="tiny settings: numbers without meaning")
+    options = parser.parse_args()
+    data = measure(QUICK if options.quick else Settings())
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(data, indent=1) + "\n")
+    tables = markdown(data)
+    options.out.with_suffix(".md").write_text(tables)
+    print(tables)
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    start = time.perf_counter()
+    data: dict[str, Any] = {"machine": machine.describe(machine.OURS), "settings": asdict(settings)}
+    with Worker(RspoSide) as rspo:
+        say("compiling")
+        room = max(settings.references)
+        data["compile_seconds"] = {game: rspo("compile", game, room) for game in GAMES}
+        data["rounds"] = rounds(settings, rspo)
+        data["programs"] = {game: rspo("programs", game) for game in GAMES}
+    if any(count != 1 for count in data["programs"].values()):
+        raise RuntimeError(f"The training program was compiled anew as the archive grew: {data['programs']}.")
+    data["total_seconds"] = time.perf_counter() - start
+    return data
+
+
+def rounds(settings: Settings, rspo: Worker) -> list[dict[str, Any]]:
+    """Everything in turns; every second time backwards, so that nothing always follows the same."""
+    train = lambda game, kept, rejecting, updates: rspo("train", game, kept, updates, rejecting)  # noqa: E731
+    turns: list[tuple[str, Callable[[int], Any]]] = []
+    for game in GAMES:
+        turns.append((f"rollout {game}", partial(rspo, "rollout", game)))
+        for kept, (kind, rejecting) in itertools.product(settings.references, KINDS.items()):
+            turns.append((f"train {game} {kept} {kind}", partial(train, game, kept, rejecting)))
+    for _, turn in turns:
+        turn(1)  # nobody's first time counts
+    entries = []
+    for repetition in range(1, settings.repetitions + 1):
+        for name, turn in turns if repetition % 2 else reversed(turns):
+            result = turn(settings.updates)
+            entries.append({"name": name, "repetition": repetition, **result})
+            pace = result["steps"] / result["seconds"]
+            say(f"repetition {repetition}/{settings.repetitions}: {name}: {pace:,.0f} steps/s")
+    return entries
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

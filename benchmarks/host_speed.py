@@ -1,0 +1,190 @@
+"""What share of the raw physics rate training on MuJoCo's robots reaches, and how fast Stable-Baselines3's PPO is.
+
+    pip install "rspo[bench]"
+    python benchmarks/host_speed.py --out results/host-speed.json
+
+Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, on as
+many threads, with no policy, no observations and no rewards. Everything is measured in turns, several times over; the
+machine should have nothing else to do. `--quick` only shows that it works.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import machine
+import numpy as np
+from worker import Worker
+
+IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
+
+
+class RspoRobots:
+    """rspo's training and the raw physics below it."""
+
+    def __init__(self) -> None:
+        from rspo.parallel import use_cores
+
+        use_cores()
+        self.runs: dict[str, Any] = {}
+
+    def _run(self, name: str) -> Any:
+        from rspo.archive import Archive
+        from rspo.env import make
+        from rspo.presets import preset
+        from rspo.search import Tools, keys
+
+        if name not in self.runs:
+            env, config = make(name), preset(name)
+            tools = Tools(env, config)
+            start = (tools.begin(0, 1).state, tools.references(Archive(config)), keys(config, 0, 1).train)
+            tools.trainer.advance(*start, 1)  # compiles
+            self.runs[name] = (env, config, tools, start)
+        return self.runs[name]
+
+    def train(self, name: str, updates: int) -> float:
+        """Environment steps a second, update and all."""
+        _, config, tools, start = self._run(name)
+        begun = time.perf_counter()
+        tools.trainer.advance(*start, updates)
+        return updates * config.ppo.batch / (time.perf_counter() - begun)
+
+    def physics(self, name: str) -> dict[str, float]:
+        """Environment steps a second of collecting with the fresh policy, and of its physics alone."""
+        import jax
+
+        from rspo.rollout import collect
+        from rspo.rollout_host import episode_seeds
+
+        env, config, _, (state, _, key) = self._run(name)
+        episodes, steps = config.episodes(env.spec), config.ppo.batch
+        collect(env, state.policy, episodes, key, restart=True)
+        begun = time.perf_counter()
+        played = collect(env, state.policy, episodes, key, restart=True)
+        collected = time.perf_counter() - begun
+        action = env.spec.action_space.to_env(played.action)[:, :, 0]
+        seeds, threads = episode_seeds(key, episodes), jax.device_count()
+        shares = np.array_split(np.arange(episodes), threads)
+        batches = [env.batch(len(share)) for share in shares]
+
+        def replay(batch: Any, share: np.ndarray) -> None:
+            everyone, own = np.arange(len(share)), seeds[share].copy()
+            batch.reset(everyone, own)
+            for t in range(env.spec.horizon):
+                batch.simulate(everyone, action[t, share])
+                if (again := np.flatnonzero(played.terminated[t, share])).size:
+                    own[again] += 1
+                    batch.reset(again, own[again])
+
+        with ThreadPoolExecutor(threads) as pool:
+            begun = time.perf_counter()
+            list(pool.map(replay, batches, shares))
+            seconds = time.perf_counter() - begun
+        return {"collect": steps / collected, "physics": steps / seconds}
+
+
+class Sb3Robots:
+    """Stable-Baselines3's PPO with the same network, batch, epochs and normalisation."""
+
+    def __init__(self) -> None:
+        self.learners: dict[tuple[str, str], Any] = {}
+
+    def train(self, name: str, kind: str, updates: int) -> float:
+        from rspo.presets import preset
+
+        batch = preset(name).ppo.batch
+        if (name, kind) not in self.learners:
+            self.learners[name, kind] = _learner(name, kind)
+            self.learners[name, kind].learn(batch, log_interval=None)
+        begun = time.perf_counter()
+        self.learners[name, kind].learn(updates * batch, log_interval=None, reset_num_timesteps=False)
+        return updates * batch / (time.perf_counter() - begun)
+
+
+def _learner(name: str, kind: str) -> Any:
+    import gymnasium
+    import torch
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
+
+    from rspo.env import make
+    from rspo.presets import preset
+
+    ours, envs = preset(name).ppo, preset(name).episodes(make(name).spec)
+    makers = [lambda: gymnasium.make(IDS[name], max_episode_steps=512)] * envs
+    vector = DummyVecEnv(makers) if kind == "dummy" else SubprocVecEnv(makers, start_method="fork")
+    width = [ours.hidden] * ours.layers
+    return PPO(
+        "MlpPolicy",
+        VecNormalize(vector, gamma=ours.gamma),
+        learning_rate=ours.learning_rate,
+        n_steps=ours.batch // envs,
+        batch_size=ours.batch // ours.minibatches,
+        n_epochs=ours.epochs,
+        gamma=ours.gamma,
+        gae_lambda=ours.gae_lambda,
+        clip_range=ours.clip,
+        ent_coef=ours.entropy_coefficient,
+        vf_coef=ours.value_coefficient,
+        max_grad_norm=ours.gradient_clip,
+        policy_kwargs={"net_arch": {"pi": width, "vf": width}, "activation_fn": torch.nn.Tanh},
+        seed=0,
+        device="cpu",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure the speed of training on MuJoCo's robots.")
+    parser.add_argument("--out", type=Path, default=Path("results/host-speed.json"), help="the JSON file to write")
+    parser.add_argument("--robots", nargs="+", default=list(IDS), choices=list(IDS))
+    parser.add_argument("--quick", action="store_true", help="one short turn: numbers without meaning")
+    parser.add_argument("--no-sb3", action="store_true", help="leave Stable-Baselines3 out")
+    options = parser.parse_args()
+    data = measure(options.robots, 1 if options.quick else 5, 1 if options.quick else 5, not options.no_sb3)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(data, indent=1) + "\n")
+    table = markdown(data)
+    options.out.with_suffix(".md").write_text(table)
+    print(table)
+
+
+def measure(robots: list[str], repetitions: int, updates: int, with_sb3: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"updates": updates, "rates": {name: [] for name in robots}}
+    with Worker(RspoRobots) as rspo, Worker(Sb3Robots) as sb3:
+        for repetition in range(repetitions):
+            for name in robots:
+                print(f"turn {repetition + 1}/{repetitions}: {name}", file=sys.stderr)
+                rates = rspo("physics", name) | {"rspo": rspo("train", name, updates)}
+                if with_sb3:
+                    rates |= {
+                        f"sb3 {kind}": sb3("train", name, kind, max(updates // 3, 1)) for kind in ("dummy", "subproc")
+                    }
+                data["rates"][name].append(rates)
+    return data | {"machine": machine.describe() if with_sb3 else {}}
+
+
+def markdown(data: dict[str, Any]) -> str:
+    """Medians over the turns; shares and ratios turn by turn, then their median."""
+    columns = list(next(iter(data["rates"].values()))[0])
+    head = [
+        *(f"{c}, steps/s" for c in columns),
+        "rspo / physics",
+        *(f"rspo / {c}" for c in columns if c.startswith("sb3")),
+    ]
+    lines = [f"| robot | {' | '.join(head)} |", f"|---|{'---:|' * len(head)}"]
+    for name, turns in data["rates"].items():
+        middle = lambda value, turns=turns: statistics.median(map(value, turns))  # noqa: E731
+        rates = [f"{middle(lambda t, c=c: t[c]):,.0f}" for c in columns]
+        bases = ["physics", *(c for c in columns if c.startswith("sb3"))]
+        shares = [f"{middle(lambda t, b=b: t['rspo'] / t[b]):.2f}" for b in bases]
+        lines.append(f"| {name} | {' | '.join(rates + shares)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

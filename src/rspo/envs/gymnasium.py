@@ -1,0 +1,183 @@
+"""Any Gymnasium environment with Box observations and Box or Discrete actions: `gym:<id>`, an object, a vector env."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rspo.envs.spaces import action_space, check_module, native_action, observed_numbers
+from rspo.errors import InputError
+from rspo.host import Batch, HostEnv, HostStep
+from rspo.types import Spec
+
+
+def from_id(name: str) -> "GymEnv":
+    """The environment that `gymnasium.make` knows by this name."""
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise InputError(f"gym:{name} needs Gymnasium: pip install 'rspo[gym]'.") from error
+    module, colon, _ = name.rpartition(":")
+    if colon:
+        check_module(module, "gymnasium")
+    try:
+        return GymEnv(lambda: gymnasium.make(name))
+    except (gymnasium.error.Error, ImportError) as error:
+        raise InputError(f"Gymnasium cannot make '{name}': {' '.join(str(error).split())}") from error
+
+
+def from_object(env: Any) -> "GymEnv":
+    """An environment like this one, as often as it is needed."""
+    return GymEnv(_copier(env))
+
+
+def _copier(env: Any) -> Callable[[], Any]:
+    import gymnasium
+
+    ways: list[Callable[[], Any]] = [lambda: copy.deepcopy(env)]
+    if env.spec is not None:
+        ways.insert(0, lambda: gymnasium.make(env.spec))
+    for way in ways:
+        try:
+            way().close()
+        except Exception:  # whatever an environment raises when it is copied: the next way
+            continue
+        return way
+    raise InputError(
+        f"{env} cannot be copied, and rspo needs many of them: pass a function that makes one, "
+        "rspo.discover(lambda: make_my_env())."
+    )
+
+
+class GymEnv(HostEnv):
+    """Environments that `factory` makes. `horizon` is the length of an episode; by default their own time limit."""
+
+    def __init__(self, factory: Callable[[], Any], horizon: int | None = None) -> None:
+        self.factory = factory
+        probe = factory()
+        whose = str(probe)
+        horizon = horizon or time_limit(probe)
+        if horizon is None:
+            raise InputError(
+                f"{whose} has no time limit: wrap it in gymnasium.wrappers.TimeLimit, or say how long an episode is "
+                "with rspo.envs.gymnasium.GymEnv(factory, horizon=...)."
+            )
+        size = observed_numbers(probe.observation_space, whose)
+        self._spec = Spec(size, action_space(probe.action_space, whose), horizon)
+        probe.close()
+
+    @property
+    def spec(self) -> Spec:
+        return self._spec
+
+    def batch(self, size: int) -> "GymInstances":
+        return GymInstances([self.factory() for _ in range(size)])
+
+
+def time_limit(env: Any) -> int | None:
+    """Steps after which a TimeLimit, anywhere among the wrappers, ends an episode."""
+    while env is not None:
+        limit = getattr(env, "_max_episode_steps", None) or getattr(
+            getattr(env, "spec", None), "max_episode_steps", None
+        )
+        if limit is not None:
+            return int(limit)
+        env = env.__dict__.get("env")
+    return None
+
+
+class GymInstances(Batch):
+    def __init__(self, envs: list[Any]) -> None:
+        self.envs = envs
+        self.actions = envs[0].action_space
+
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        pairs = zip(which.tolist(), seeds.tolist(), strict=True)
+        return np.stack([_row(self.envs[i].reset(seed=seed)[0]) for i, seed in pairs])
+
+    def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
+        pairs = zip(which.tolist(), action[:, 0], strict=True)
+        steps = [self.envs[i].step(native_action(self.actions, a))[:4] for i, a in pairs]
+        obs, reward, terminated, truncated = zip(*steps, strict=True)
+        return HostStep(
+            np.stack([_row(o) for o in obs]),
+            np.array(reward, np.float64).reshape(-1, 1),
+            np.array(terminated, bool),
+            np.array(truncated, bool),
+        )
+
+
+def _row(obs: Any) -> np.ndarray:
+    """One agent's numbers: [1, O]."""
+    return np.asarray(obs, np.float32).reshape(1, -1)
+
+
+class GymVector(HostEnv):
+    """A vector environment, as it is: its number of environments is fixed, and it brings its own processes if any."""
+
+    def __init__(self, vector: Any, horizon: int | None = None) -> None:
+        self.vector = vector
+        whose = str(vector)
+        horizon = horizon or time_limit(vector) or time_limit(getattr(vector, "envs", [None])[0])
+        if horizon is None:
+            raise InputError(f"{whose} has no time limit: pass rspo.envs.gymnasium.GymVector(vector, horizon=...).")
+        size = observed_numbers(vector.single_observation_space, whose)
+        self._spec = Spec(size, action_space(vector.single_action_space, whose), horizon)
+
+    @property
+    def spec(self) -> Spec:
+        return self._spec
+
+    @property
+    def most_lanes(self) -> int:
+        return int(self.vector.num_envs)
+
+    @property
+    def can_restart(self) -> bool:
+        return _autoreset(self.vector) == "DISABLED"
+
+    def batch(self, size: int) -> "GymLanes":
+        return GymLanes(self.vector)
+
+
+class GymLanes(Batch):
+    """The lanes of a vector environment. It steps all of them, needed or not."""
+
+    def __init__(self, vector: Any) -> None:
+        self.vector, self.space = vector, vector.single_action_space
+        self.mode = _autoreset(vector)
+        self.ended: np.ndarray | None = None  # before the first reset it is not known of any
+
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        lanes = np.isin(np.arange(self.vector.num_envs), which)
+        seed = int(seeds[0])  # one for all: not every vector environment takes a list
+        if self.mode == "DISABLED" and self.ended is not None:
+            obs, _ = self.vector.reset(seed=seed, options={"reset_mask": lanes})
+            self.ended &= ~lanes
+        else:
+            obs, _ = self.vector.reset(seed=seed)
+            self.ended = np.zeros(len(lanes), bool)
+        return _rows(obs)[which]
+
+    def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
+        assert self.ended is not None
+        if self.mode == "DISABLED" and self.ended.any():  # nobody waits for these, but they must not be stepped on
+            self.vector.reset(options={"reset_mask": self.ended.copy()})
+        actions = np.stack([native_action(self.space, np.zeros(action.shape[2:], action.dtype))] * len(self.ended))
+        actions[which] = np.stack([native_action(self.space, a) for a in action[:, 0]])
+        obs, reward, terminated, truncated, info = self.vector.step(actions)
+        self.ended = terminated | truncated
+        obs = _rows(obs)
+        if self.mode == "SAME_STEP" and self.ended.any():
+            obs[self.ended] = _rows(np.stack(info["final_obs"][self.ended]))
+        return HostStep(obs[which], reward[which, None], terminated[which], truncated[which])
+
+
+def _autoreset(vector: Any) -> str:
+    return getattr(vector.metadata.get("autoreset_mode"), "name", "NEXT_STEP")
+
+
+def _rows(obs: Any) -> np.ndarray:
+    """One agent's numbers for each lane: [N, 1, O], of their own memory."""
+    return np.array(obs, np.float32).reshape(len(obs), 1, -1)

@@ -1,0 +1,239 @@
+"""Half-Cheetah, Hopper, Walker2d and Humanoid: MuJoCo's engine, gymnasium's models and its v5 rewards, 512 steps.
+
+Each instance has its own simulation. All that is not physics is done for a whole batch at once: in a thread's time only
+the physics lets go of Python's lock.
+"""
+
+import abc
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from rspo.errors import InputError, suggestion
+from rspo.host import Batch, HostEnv, HostStep
+from rspo.types import Box, Spec
+
+HORIZON = 512
+FREE = (-np.inf, np.inf)
+IMPACT_COST, MOST_IMPACT_COST = 5e-7, 10.0
+
+
+@dataclass(frozen=True)
+class Robot:
+    """What gymnasium's v5 class of a robot says."""
+
+    xml: str
+    frame_skip: int
+    ctrl_cost: float
+    reset_noise: float
+    forward: float = 1.0
+    healthy_reward: float = 0.0
+    healthy_z: tuple[float, float] = FREE
+    healthy_angle: tuple[float, float] = FREE
+    healthy_state: tuple[float, float] = FREE
+    clip_velocity: float = np.inf
+    normal_velocity: bool = False
+    """Initial velocities are normal instead of uniform."""
+    whole_body: bool = False
+    """It lives in space, not in a plane."""
+
+
+ROBOTS = {
+    "half-cheetah": Robot("half_cheetah.xml", 5, 0.1, 0.1, normal_velocity=True),
+    "hopper": Robot(
+        "hopper.xml", 4, 1e-3, 5e-3, 1.0, 1.0, (0.7, np.inf), (-0.2, 0.2), (-100.0, 100.0), clip_velocity=10.0
+    ),
+    "walker2d": Robot("walker2d_v5.xml", 4, 1e-3, 5e-3, 1.0, 1.0, (0.8, 2.0), (-1.0, 1.0), clip_velocity=10.0),
+    "humanoid": Robot("humanoid.xml", 5, 0.1, 1e-2, 1.25, 5.0, (1.0, 2.0), whole_body=True),
+}
+
+
+class State(NamedTuple):
+    """What is recorded of an instance after each step."""
+
+    qpos: np.ndarray  # [..., nq] joint positions; a planar robot's first three are x, z and the pitch of its torso
+    qvel: np.ndarray  # [..., nv]
+    contact: np.ndarray  # [..., geoms] whether each geom of the model touches the floor
+
+
+class Mujoco(HostEnv):
+    """One of the robots by name. With `fall="end"` an unhealthy robot ends its episode, as in gymnasium; with "go on"
+    it may lie there until the horizon, and only its reward for being healthy ends."""
+
+    def __init__(self, name: str, fall: Literal["end", "go on"] = "end") -> None:
+        if name not in ROBOTS:
+            raise InputError(f"There is no robot '{name}'. {suggestion(name, ROBOTS)}")
+        if fall not in ("end", "go on"):
+            raise InputError(f"fall is '{fall}', but it must be 'end' or 'go on'.")
+        self.robot, self.fall = ROBOTS[name], fall
+        self.mujoco = _engine()
+        self.model = _load(self.mujoco, _assets() / self.robot.xml)
+        low, high = self.model.actuator_ctrlrange.astype(np.float32).T.tolist()
+        obs = self.batch(1).reset(np.zeros(1, int), np.zeros(1, int))
+        self._spec = Spec(obs.shape[-1], Box(tuple(low), tuple(high)), HORIZON)
+
+    @property
+    def spec(self) -> Spec:
+        return self._spec
+
+    def batch(self, size: int) -> "Simulations":
+        return (WholeBody if self.robot.whole_body else Planar)(self, size)
+
+
+class Simulations(Batch):
+    """A simulation for each instance."""
+
+    def __init__(self, env: Mujoco, size: int) -> None:
+        self.robot, self.model, self.mujoco, self.fall = env.robot, env.model, env.mujoco, env.fall
+        self.datas = [self.mujoco.MjData(self.model) for _ in range(size)]
+        self.dt = self.model.opt.timestep * self.robot.frame_skip
+        self.x = np.zeros(size)  # where each was after its last step
+
+    @abc.abstractmethod
+    def position(self, body: "Body") -> np.ndarray:
+        """Where the robot is along its track."""
+
+    @abc.abstractmethod
+    def healthy(self, body: "Body") -> np.ndarray: ...
+
+    @abc.abstractmethod
+    def costs(self, body: "Body", action: np.ndarray) -> np.ndarray: ...
+
+    @abc.abstractmethod
+    def observe(self, body: "Body") -> np.ndarray: ...
+
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        model, scale = self.model, self.robot.reset_noise
+        for i, seed in zip(which.tolist(), seeds.tolist(), strict=True):
+            data, rng = self.datas[i], np.random.default_rng(seed)
+            self.mujoco.mj_resetData(model, data)
+            data.qpos[:] += rng.uniform(-scale, scale, model.nq)
+            normal = self.robot.normal_velocity
+            data.qvel[:] += scale * rng.standard_normal(model.nv) if normal else rng.uniform(-scale, scale, model.nv)
+            self.mujoco.mj_forward(model, data)
+        body = Body(self.datas, which)
+        self.x[which] = self.position(body)
+        return self.observe(body)[:, None]
+
+    def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
+        action = action[:, 0]
+        self.simulate(which, action)
+        body = Body(self.datas, which)
+        x = self.position(body)
+        velocity = (x - self.x[which]) / self.dt
+        self.x[which] = x
+        healthy, robot = self.healthy(body), self.robot
+        reward = robot.forward * velocity + robot.healthy_reward * healthy - self.costs(body, action)
+        never = np.zeros_like(healthy)
+        return HostStep(
+            self.observe(body)[:, None], reward[:, None], never if self.fall == "go on" else ~healthy, never
+        )
+
+    def simulate(self, which: np.ndarray, action: np.ndarray) -> None:
+        model, frames, step = self.model, self.robot.frame_skip, self.mujoco.mj_step
+        for i, ctrl in zip(which.tolist(), action, strict=True):
+            self.datas[i].ctrl[:] = ctrl
+            step(model, self.datas[i], frames)
+
+    def state(self) -> State:
+        body = Body(self.datas, np.arange(len(self.datas)))
+        floor = np.flatnonzero(self.model.geom_type == self.mujoco.mjtGeom.mjGEOM_PLANE)
+        touches = np.zeros((len(self.datas), self.model.ngeom), bool)
+        for row, data in zip(touches, self.datas, strict=True):
+            pairs = data.contact.geom
+            row[pairs[np.isin(pairs, floor).any(1)].ravel()] = True
+        return State(body.qpos, body.qvel, touches)
+
+
+class Body:
+    """The numbers of the instances `which`, each gathered when it is asked for: [K, ...]."""
+
+    def __init__(self, datas: Sequence[Any], which: np.ndarray) -> None:
+        self._datas = [datas[i] for i in which.tolist()]
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        values = np.array([getattr(data, name) for data in self._datas])
+        setattr(self, name, values)
+        return values
+
+
+class Planar(Simulations):
+    """A robot whose first joints are x, z and pitch."""
+
+    def position(self, body: Body) -> np.ndarray:
+        return body.qpos[:, 0]
+
+    def healthy(self, body: Body) -> np.ndarray:
+        robot = self.robot
+        upright = _within(body.qpos[:, 1], robot.healthy_z) & _within(body.qpos[:, 2], robot.healthy_angle)
+        state = np.concatenate([body.qpos[:, 2:], body.qvel], 1)
+        return upright & _within(state, robot.healthy_state).all(1)
+
+    def costs(self, body: Body, action: np.ndarray) -> np.ndarray:
+        return self.robot.ctrl_cost * np.square(action).sum(1)
+
+    def observe(self, body: Body) -> np.ndarray:
+        bound = self.robot.clip_velocity
+        return np.concatenate([body.qpos[:, 1:], np.clip(body.qvel, -bound, bound)], 1)
+
+
+class WholeBody(Simulations):
+    """A robot in space: moves as its centre of mass does, and sees inertias, velocities and forces of all its parts."""
+
+    def simulate(self, which: np.ndarray, action: np.ndarray) -> None:
+        super().simulate(which, action)
+        for i in which.tolist():
+            self.mujoco.mj_rnePostConstraint(self.model, self.datas[i])  # the external forces
+
+    def position(self, body: Body) -> np.ndarray:
+        mass = self.model.body_mass[:, None]
+        return ((mass * body.xipos).sum(1) / mass.sum())[:, 0]
+
+    def healthy(self, body: Body) -> np.ndarray:
+        return _within(body.qpos[:, 2], self.robot.healthy_z)
+
+    def costs(self, body: Body, action: np.ndarray) -> np.ndarray:
+        effort = self.robot.ctrl_cost * np.square(body.ctrl).sum(1)
+        impact = IMPACT_COST * np.square(body.cfrc_ext).sum((1, 2))
+        return effort + np.minimum(impact, MOST_IMPACT_COST)
+
+    def observe(self, body: Body) -> np.ndarray:
+        flat = lambda parts: parts[:, 1:].reshape(len(parts), -1)  # noqa: E731  (without the world itself)
+        forces = body.qfrc_actuator[:, 6:]
+        return np.concatenate(
+            [body.qpos[:, 2:], body.qvel, flat(body.cinert), flat(body.cvel), forces, flat(body.cfrc_ext)], 1
+        )
+
+
+def _within(x: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+    return (bounds[0] < x) & (x < bounds[1])
+
+
+def _engine() -> Any:
+    try:
+        import mujoco
+    except ImportError as error:
+        why = " ".join(str(error).split())
+        raise InputError(f"The robots need MuJoCo ({why}): pip install 'rspo[mujoco]'.") from error
+    return mujoco
+
+
+def _load(mujoco: Any, path: Path) -> Any:
+    """The engine's complaints about gymnasium's old files are not the user's: it would print them, and start a log."""
+    mujoco.set_mju_user_warning(lambda text: None)
+    try:
+        return mujoco.MjModel.from_xml_path(str(path))
+    finally:
+        mujoco.set_mju_user_warning(None)
+
+
+def _assets() -> Path:
+    """gymnasium's folder of models. Nothing of it is imported: that would take longer than to load a robot."""
+    found = importlib.util.find_spec("gymnasium")
+    if found is None or found.origin is None:
+        raise InputError("The robots need gymnasium's models: pip install 'rspo[mujoco]'.")
+    return Path(found.origin).parent / "envs" / "mujoco" / "assets"

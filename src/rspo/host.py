@@ -1,0 +1,80 @@
+"""The contract of a host environment: stateful, on the CPU, written in whatever there is.
+
+The collector steps a batch of instances together and keeps several batches going, one a thread: while one of them waits
+for its policy, or is in code that lets go of Python's lock, as MuJoCo does, the others go on.
+"""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rspo.types import Shape, Spec, Trajectory
+
+
+class HostStep(NamedTuple):
+    """What one step of K instances gives. There is no automatic reset: `obs` is always the one after the action."""
+
+    obs: np.ndarray  # [K, A, O]
+    reward: np.ndarray  # [K, A]
+    terminated: np.ndarray  # [K] the task ended: no future reward exists
+    truncated: np.ndarray  # [K] the environment cut the episode short: future reward was possible
+
+
+class Batch(abc.ABC):
+    """Some instances of one environment. Only one thread uses it at a time, not always the same."""
+
+    @abc.abstractmethod
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """Begin an episode in each of the instances `which` [K], the seed decides which one: obs [K, A, O]."""
+
+    @abc.abstractmethod
+    def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
+        """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their own units."""
+
+    def state(self) -> Any:
+        """What `describe` and drawings need to know of all the instances: leaves [size, ...] of their own memory."""
+        return None
+
+
+class HostEnv(abc.ABC):
+    """What an environment author writes. All but `spec` and `batch` is optional."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> Spec: ...
+
+    @abc.abstractmethod
+    def batch(self, size: int) -> Batch:
+        """New instances, yet to be reset."""
+
+    @property
+    def most_lanes(self) -> int | None:
+        """How many instances there can be at all, where that is not for the collector to choose."""
+        return None
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether single instances can be reset while the others go on, as `ppo.padding` "restart" asks for."""
+        return True
+
+    def describe(self, trajectory: Trajectory) -> Any:
+        """Name what the recorded episodes show, as a `Descriptor`; None where an environment has no names."""
+        return None
+
+    def scene(self, state: Any) -> Sequence[Shape]:
+        """What to draw of one instance's state, as of `Env.scene`."""
+        return ()
+
+    def backdrop(self) -> Sequence[Shape]:
+        """What stands behind every scene and never moves."""
+        return ()
+
+    def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
+        """Grids to show of the recorded episodes, as of `Env.heatmaps`."""
+        return {}
+
+    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+        """What to draw of a finished run's strategies, as of `Env.pictures`."""
+        return {}

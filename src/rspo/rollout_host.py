@@ -1,0 +1,221 @@
+"""Collecting episodes from a host environment: the same record as from a JAX environment.
+
+Episodes are dealt to the threads in shares. A thread asks its policy, compiled and on a device of its own, then
+steps its instances, all the way to the horizon: no thread ever waits for another. What comes out depends on the key and
+the number of devices alone.
+"""
+
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from rspo.distributions import Distribution, Noise
+from rspo.errors import InputError
+from rspo.host import Batch, HostEnv
+from rspo.types import Trajectory
+
+LANES = 64  # instances in one batch at most: more would only wait for each other
+Act = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def collect(
+    env: HostEnv,
+    policy: Callable[[Array], Distribution],
+    episodes: int,
+    key: Array,
+    *,
+    padding: bool = True,
+    restart: bool = False,
+    greedy: bool = False,
+    record: bool = False,
+) -> Trajectory:
+    """As `rspo.rollout.collect`; arrays are NumPy's."""
+    spec = env.spec
+    if restart and not env.can_restart:
+        raise InputError(
+            "ppo.padding is 'restart', but this vector environment cannot reset single environments: make it with "
+            "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to 'count' or 'drop'."
+        )
+    share = -(-episodes // jax.device_count())
+    lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
+    noise = action_noise(policy, (episodes, spec.agents, spec.obs_size), spec.horizon, jax.random.split(key, 3)[2])
+    seeds = episode_seeds(key, episodes)
+    shares = [slice(first, min(first + lanes, episodes)) for first in range(0, episodes, lanes)]
+    workers = 1 if env.most_lanes is not None else min(len(shares), jax.device_count())
+    stop = threading.Event()
+    free: queue.SimpleQueue[tuple[Batch, Act]] = queue.SimpleQueue()
+    for batch, device in zip(_batches(env, lanes, workers), jax.devices(), strict=False):
+        free.put((batch, _actor(policy, device, greedy)))
+
+    def play(share: slice) -> _Record:
+        batch, act = free.get()  # at once: there is one for every thread
+        rows = _play(env, batch, act, _padded(noise[:, share], lanes), seeds[share], restart, record, stop)
+        free.put((batch, act))
+        return rows
+
+    with ThreadPoolExecutor(workers) as pool:
+        tasks = [pool.submit(play, share) for share in shares]
+        try:
+            parts = [task.result() for task in tasks]
+        except BaseException:
+            stop.set()  # Ctrl-C, or another share failed: do not play on to the horizon
+            for task in tasks:
+                task.cancel()
+            raise
+    return _trajectory(env, parts, padding)
+
+
+def episode_seeds(key: Array, episodes: int) -> np.ndarray:
+    """The seed that each episode of a batch begins from: [N]."""
+    return np.asarray(jax.random.randint(jax.random.split(key, 3)[0], (episodes,), 0, 2**31 - 1), np.int64)
+
+
+def action_noise(policy: Callable[[Array], Distribution], obs: tuple[int, ...], steps: int, key: Array) -> np.ndarray:
+    """What the policy's distribution needs in order to sample, for every step of all episodes: [T, N, A, ...]."""
+    arrays, rest = eqx.partition(policy, eqx.is_array)
+    leaves, structure = jax.tree.flatten(
+        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays)
+    )
+    kind, shape = _noise(structure, rest, tuple(leaves), obs)
+    draw = jax.random.uniform if kind == "uniform" else jax.random.normal
+    return np.asarray(draw(key, (steps, *shape)))
+
+
+@lru_cache(maxsize=64)
+def _noise(structure: Any, rest: Any, leaves: tuple[Any, ...], obs: tuple[int, ...]) -> Noise:
+    """Known by tracing the policy, which takes its time: once for policies of one shape."""
+    ask = lambda leaves, obs: eqx.combine(jax.tree.unflatten(structure, leaves), rest)(obs)  # noqa: E731
+    return jax.eval_shape(ask, leaves, jax.ShapeDtypeStruct(obs, jnp.float32)).noise
+
+
+class _Record:
+    """What one share of the episodes gives, [T, n, ...]."""
+
+    def __init__(self, steps: int, obs: np.ndarray, action: np.ndarray, log_prob: np.ndarray) -> None:
+        episodes = len(obs)
+        self.obs = np.empty((steps, *obs.shape), np.float32)
+        self.action = np.empty((steps, *action.shape), action.dtype)
+        self.log_prob = np.empty((steps, *log_prob.shape), np.float32)
+        self.reward = np.zeros((steps, *log_prob.shape), np.float32)
+        self.terminated = np.zeros((steps, episodes), bool)
+        self.truncated = np.zeros((steps, episodes), bool)
+        self.live = np.zeros((steps, episodes), bool)
+        self.states: list[Any] = []
+        self.last_obs = obs
+
+
+def _play(
+    env: HostEnv,
+    batch: Batch,
+    act: Act,
+    noise: np.ndarray,
+    seeds: np.ndarray,
+    restart: bool,
+    record: bool,
+    stop: threading.Event,
+) -> _Record:
+    """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that it is
+    compiled for one size."""
+    spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
+    obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
+    obs[:episodes] = batch.reset(np.arange(episodes), seeds)
+    live, cut = np.ones(episodes, bool), np.zeros(episodes, bool)
+    rows = None
+    for t in range(spec.horizon):
+        if stop.is_set():
+            break
+        action, log_prob = (part[:episodes] for part in act(obs, noise[t]))
+        if rows is None:
+            rows = _Record(spec.horizon, obs[:episodes], action, log_prob)
+        rows.obs[t], rows.action[t], rows.log_prob[t], rows.live[t] = obs[:episodes], action, log_prob, live
+        which = np.flatnonzero(live)
+        if which.size:
+            step = batch.step(which, spec.action_space.to_env(action[which]))
+            obs[which], rows.reward[t, which] = step.obs, step.reward
+            rows.truncated[t, which] = step.truncated & ~step.terminated
+            live[which] = ~(step.terminated | step.truncated)
+        rows.terminated[t] = ~live & ~rows.truncated[t]
+        if record:
+            rows.states.append(jax.tree.map(lambda leaf: leaf[:episodes], batch.state()))
+        # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
+        cut |= rows.truncated[t]
+        if restart and (again := np.flatnonzero(~live & ~cut)).size:
+            seeds[again] += 1
+            obs[again] = batch.reset(again, seeds[again])
+            live[again] = True
+    assert rows is not None
+    rows.last_obs = obs[:episodes].copy()
+    return rows
+
+
+def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory:
+    def join(name: str, axis: int = 1) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts], axis)
+
+    live = join("live")
+    states = [jax.tree.map(lambda *leaves: np.stack(leaves), *part.states) for part in parts if part.states]
+    rows: dict[str, Any] = {name: join(name) for name in ("obs", "action", "log_prob", "reward", "terminated")}
+    for name, what in (("obs", "an observation"), ("reward", "a reward")):
+        if not np.isfinite(rows[name]).all():
+            raise InputError(f"{type(env).__name__} gave {what} that is not finite; see rspo.check_env.")
+    return Trajectory(
+        **rows,
+        live=live,
+        counted=live | padding,
+        last_obs=join("last_obs", 0),
+        state=jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *states) if states else None,
+        truncated=join("truncated"),
+    )
+
+
+def _padded(noise: np.ndarray, lanes: int) -> np.ndarray:
+    """Noise for every lane of a batch, used or not."""
+    missing = lanes - noise.shape[1]
+    return np.pad(noise, [(0, 0), (0, missing)] + [(0, 0)] * (noise.ndim - 2)) if missing else noise
+
+
+def _actor(policy: Callable[[Array], Distribution], device: Any, greedy: bool) -> Act:
+    """`act(obs, noise)` -> actions and their log-probabilities, on one device."""
+    arrays, rest = eqx.partition(policy, eqx.is_array)
+    leaves, structure = jax.tree.flatten(jax.device_put(arrays, device))
+    compiled = _compiled(structure, rest, greedy)
+
+    def act(obs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        action, log_prob = compiled(leaves, obs, noise)
+        return np.asarray(action), np.asarray(log_prob)
+
+    return act
+
+
+@lru_cache(maxsize=64)
+def _compiled(structure: Any, rest: Any, greedy: bool) -> Callable[..., tuple[Array, Array]]:
+    """Leaves come as a plain list: taking a policy apart in every step would cost more than asking it."""
+
+    @jax.jit
+    def act(leaves: list[Array], obs: Array, noise: Array) -> tuple[Array, Array]:
+        distribution = eqx.combine(jax.tree.unflatten(structure, leaves), rest)(obs)
+        action = distribution.mode() if greedy else distribution.sample(noise)
+        return action, distribution.log_prob(action)
+
+    return act
+
+
+_BATCHES: weakref.WeakKeyDictionary[HostEnv, dict[int, list[Batch]]] = weakref.WeakKeyDictionary()
+
+
+def _batches(env: HostEnv, lanes: int, count: int) -> list[Batch]:
+    """Batches of this many instances each. They are kept as long as their environment is: making them is slow."""
+    made = _BATCHES.setdefault(env, {}).setdefault(lanes, [])
+    while len(made) < count:
+        made.append(env.batch(lanes))
+    return made[:count]

@@ -1,0 +1,222 @@
+"""The tables and figures of the stag-hunt games, from hand-made summaries."""
+
+import itertools
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import product
+from product import rewritten
+from rspo.presets import preset
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+import acceptance
+import games_report
+import naming
+import reproduce
+import stag_hunt_tables
+from stag_hunt_tables import equilibria
+
+
+def policy(name: str, sampled: str | None = None, status: str = "novel", **more: Any) -> dict[str, Any]:
+    returns = {"greedy_return_mean": 2.0, "return_mean": 1.0, "stats": {}}
+    return {"descriptor": name, "sampled_descriptor": sampled or name, "status": status, **returns, **more}
+
+
+def summary(objective: str, seed: int, *policies: dict[str, Any], variant: str = "") -> dict[str, Any]:
+    return {"objective": objective, "variant": variant, "seed": seed, "strategies": list(policies)}
+
+
+def cells(table: str, *start: str) -> list[list[str]]:
+    """The rows of a table whose first cells are these."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
+    ]
+    return [row for row in rows if tuple(row[: len(start)]) == start]
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    ("greedy", "sampled", "name"),
+    [("Edge", "Edge", "Edge"), ("Edge", "mixed", None), ("Edge", "Corner", None), ("mixed", "mixed", None)],
+)
+def test_a_name_counts_if_greedy_and_sampled_play_agree(greedy: str, sampled: str, name: str | None) -> None:
+    assert naming.agreed_name(policy(greedy, sampled)) == name
+
+
+def test_a_strategy_is_found_where_it_first_counts() -> None:
+    run = summary(
+        "rspo",
+        0,
+        policy("Apple", "mixed"),
+        policy("Apple"),
+        policy("Edge", status="failed"),
+        policy("Apple", status="duplicate"),
+        policy("Edge", status="duplicate"),
+    )
+    assert naming.first_iterations(run) == {"Apple": 2, "Edge": 5}
+
+
+def test_shown_names() -> None:
+    shown = [policy("Edge"), policy("Edge", "mixed", "duplicate"), policy("mixed", status="failed")]
+    assert [naming.shown_names(s) for s in shown] == ["Edge*", "Edge/mixed", "mixed-"]
+
+
+# ---- Monster-Hunt
+
+
+def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
+    runs = [
+        summary("rspo", 1, policy("Apple"), policy("Chase", greedy_return_mean=120.4, return_mean=99.6)),
+        summary("rspo", 0, policy("Apple"), policy("Corner", "mixed"), policy("Corner", greedy_return_mean=58.0)),
+        summary("pg", 0, policy("Apple")),
+    ]
+    table = stag_hunt_tables.monster_hunt(runs)
+    assert cells(table, "rspo", "paper") == [["rspo", "paper", "✓", "✓", "✓", "✓", ""]]
+    assert cells(table, "pg", "paper") == [["pg", "paper", "✓", "", "", "", ""]]
+    assert cells(table, "behaviour-only", "paper") == [["behaviour-only", "paper", "✓", "✓", "✓", "", ""]]
+    assert cells(table, "", "0") == [
+        ["", "0", "✓ 1", "✓ 3", "-", "-", "58.0 (1.0)"],
+        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)"],
+    ]
+    assert cells(table, "", "1") == [["", "1", "✓ 1", "-", "-", "✓ 2", "120.4 (99.6)"]]
+    assert cells(table, "", "seeds with")[0] == ["", "seeds with", "2 of 2", "1 of 2", "0 of 2", "1 of 2", ""]
+    assert cells(table, "rspo", "0")[0][2] == "Apple* Corner/mixed* Corner*"
+    assert table.index("| rspo | paper") < table.index("| no-switch | paper") < table.index("| pg | paper")
+
+
+# ---- Escalation
+
+
+def equilibrium(length: int, label: str | None = None, **more: Any) -> dict[str, Any]:
+    odd = (length - 1) // 2 * 2 + 1
+    return policy(label or f"L={odd}-{odd + 1}", stats={"L*": float(length)}, **more)
+
+
+def test_equilibria_are_counted_where_names_agree() -> None:
+    run = summary(
+        "rspo",
+        0,
+        equilibrium(1),
+        equilibrium(46, "L=always"),
+        equilibrium(2),  # not distinct from 1
+        equilibrium(7, sampled="mixed"),
+        equilibrium(9, status="failed"),
+        equilibrium(12),
+        policy("mixed", stats={"L*": 30.0}),
+    )
+    assert equilibria(run) == 3
+    assert equilibria(run, agreed=False) == 5
+
+
+def test_escalation_shows_counts_and_the_iteration_of_full_cooperation() -> None:
+    always = equilibrium(46, "L=always")
+    runs = [
+        summary("rspo", 1, equilibrium(1), equilibrium(5), always),
+        summary("rspo", 0, equilibrium(1), always),
+        summary("rspo", 0, equilibrium(1), variant="hard switching"),
+    ]
+    table = stag_hunt_tables.escalation(runs)
+    assert cells(table, "rspo", "2") == [["rspo", "2", "2.5", "2 3", "2 3", "2 3", "7.7"]]
+    assert cells(table, "rspo, hard switching", "1") == [["rspo, hard switching", "1", "1.0", "1", "1", "-", ""]]
+    assert cells(table, "rspo", "1")[0][2] == "L=1-2* L=5-6* L=always*"
+
+
+@pytest.mark.parametrize("experiment", ["monster-hunt", "escalation"])
+def test_the_experiments_have_three_seeds_of_everything(experiment: str) -> None:
+    jobs, tabulate = reproduce.EXPERIMENTS[experiment]
+    assert len({job.name for job in jobs}) == len(jobs)
+    assert {job.seed for job in jobs} == {0, 1, 2}
+    assert all(" " not in job.name for job in jobs)
+    assert tabulate([]).startswith("# ")  # before the first job ends
+
+
+def test_the_jobs_are_commands_that_rspo_takes() -> None:
+    from rspo.cli import parse_discover
+
+    for experiment in ("monster-hunt", "escalation"):
+        for job in reproduce.EXPERIMENTS[experiment][0]:
+            config, _, _ = parse_discover(job.command[1:])
+            assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
+            if config.objective == "rspo":
+                assert config.method.switch == ("hard" if job.variant else "smooth")
+
+
+# ---- the acceptance ratio
+
+
+@pytest.fixture(scope="module")
+def hunt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of Monster-Hunt whose first policy is called Apple."""
+    folder = shutil.copytree(product.hunt_run(tmp_path_factory), tmp_path_factory.mktemp("apple") / "run")
+    with rewritten(folder / "strategies" / "000" / "strategy.json") as record:
+        record["evaluation"] |= {"descriptor": "Apple", "sampled_descriptor": "Apple"}
+    return folder
+
+
+def test_the_acceptance_ratio_is_that_of_the_iteration_after_apple(
+    hunt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "new" / "acceptance.svg"
+    monkeypatch.setattr(sys, "argv", ["acceptance.py", str(hunt), str(hunt), "--out", str(out)])
+    acceptance.main()
+    lines = (hunt / "strategies" / "001" / "metrics.jsonl").read_text().splitlines()
+    for curve in json.loads(out.with_suffix(".json").read_text()).values():
+        assert curve["iteration"] == 2
+        assert curve["steps"] == [1600 * update for update in range(1, 16)]
+        assert curve["accepted"] == [json.loads(line)["accepted"] for line in lines]
+        assert curve["run"] == "run"  # and no path of this machine
+    root = ElementTree.fromstring(out.read_text())
+    assert len(root.findall(".//{*}polyline")) == 2
+
+
+def test_the_picture_puts_all_accepted_at_the_top() -> None:
+    curve = {"steps": [500_000, 1_000_000], "accepted": [0.0, 1.0]}
+    root = ElementTree.fromstring(acceptance.picture({"with": curve, "without": curve}))
+    assert [line.get("points") for line in root.findall(".//{*}polyline")] == ["240.0,240.0 480.0,0.0"] * 2
+
+
+def test_a_run_without_apple_is_refused(hunt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = shutil.copytree(hunt, tmp_path / "other")
+    with rewritten(other / "strategies" / "000" / "strategy.json") as record:
+        record["evaluation"] |= {"sampled_descriptor": "mixed"}
+    monkeypatch.setattr(sys, "argv", ["acceptance.py", str(hunt), str(other), "--out", str(tmp_path / "a.svg")])
+    with pytest.raises(SystemExit, match="no finished iteration after an Apple policy"):
+        acceptance.main()
+
+
+# ---- speed
+
+
+def measured() -> dict[str, Any]:
+    """Two repetitions of ten updates: 1 s each with no references, 2 s with 20 that reject, 1.5 s with 20 others."""
+    rounds = []
+    for game in games_report.GAMES:
+        for repetition in (1, 2):
+            rounds.append({"name": f"rollout {game}", "repetition": repetition, "seconds": 5.0, "steps": 1000})
+            for kept, (kind, rejecting) in itertools.product((0, 20), games_report.KINDS.items()):
+                seconds = 10.0 + kept / 20 * (10 if rejecting else 5)
+                name = f"train {game} {kept} {kind}"
+                rounds.append({"name": name, "repetition": repetition, "seconds": seconds, "steps": 1000})
+    machine = {"cores": 2, "cpu": "chip", "load_before": 0.0, "versions": {"python": "3"}}
+    settings = {"repetitions": 2, "updates": 10, "references": [0, 20]}
+    seconds = dict.fromkeys(games_report.GAMES, 1.0)
+    return {"machine": machine, "settings": settings, "compile_seconds": seconds, "rounds": rounds}
+
+
+def test_the_speed_of_the_games() -> None:
+    table = games_report.markdown(measured())
+    assert cells(table, "monster-hunt", "rollout alone") == [["monster-hunt", "rollout alone", "200 (200 to 200)"]]
+    rejecting = ["2000.0 (2000.0 to 2000.0)", "2.00 (2.00 to 2.00)"]
+    assert cells(table, "20")[0] == ["20", *rejecting, "1500.0 (1500.0 to 1500.0)", "1.50 (1.50 to 1.50)"]
+    config = preset("monster-hunt")
+    for kind, most in (("rejecting", 1.0), ("accepting", 0.5)):
+        expected = sum(1 + most * k / 20 for k in range(config.iterations)) * config.ppo.updates / 60
+        assert games_report.whole_run_minutes(measured(), "monster-hunt", kind) == pytest.approx(expected)

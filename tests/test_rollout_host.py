@@ -1,0 +1,206 @@
+"""Collecting from a host environment: the same record as from a JAX environment."""
+
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rspo import rollout_host
+from rspo.distributions import Gaussian
+from rspo.errors import InputError
+from rspo.host import Batch, HostEnv, HostStep
+from rspo.policy import init_policy, uniform_policy
+from rspo.rollout import collect
+from rspo.types import Box, Spec
+from worlds import Clock, Tabular
+
+EPISODES, KEY = 11, jax.random.key(5)
+POLICY = Tabular(jnp.asarray([[0.2, 0.1, -0.4], [0.3, -0.1, 0.0], [1.5, 0.0, 0.0]]))
+
+
+class Wrapped(HostEnv):
+    """A JAX environment that the host steps, with the noise that `collect` would draw for the same key."""
+
+    def __init__(self, env, episodes, key):
+        self.env, self.episode = env, {seed: n for n, seed in enumerate(rollout_host.episode_seeds(key, episodes))}
+        reset_key, step_key, _ = jax.random.split(key, 3)
+        self.starts = np.asarray(jax.random.uniform(reset_key, (episodes, env.spec.reset_noise)))
+        self.noise = np.asarray(jax.random.uniform(step_key, (env.spec.horizon, episodes, env.spec.step_noise)))
+        self.reset, self.step = jax.jit(env.reset), jax.jit(env.step)
+
+    @property
+    def spec(self):
+        return self.env.spec
+
+    def batch(self, size):
+        return WrappedBatch(self, size)
+
+
+class WrappedBatch(Batch):
+    def __init__(self, env, size):
+        self.env = env
+        self.episode, self.time, self.states = np.zeros(size, int), np.zeros(size, int), [None] * size
+
+    def reset(self, which, seeds):
+        obs = []
+        for i, seed in zip(which, seeds, strict=True):
+            self.episode[i], self.time[i] = self.env.episode[seed], 0
+            self.states[i], seen = self.env.reset(self.env.starts[self.episode[i]])
+            obs.append(seen)
+        return np.stack(obs)
+
+    def step(self, which, action):
+        steps = []
+        for i, a in zip(which, action, strict=True):
+            noise = self.env.noise[self.time[i], self.episode[i]]
+            self.states[i], step = self.env.step(self.states[i], a, noise)
+            self.time[i] += 1
+            steps.append(step)
+        obs, reward, terminated = (np.stack(leaf) for leaf in zip(*steps, strict=True))
+        return HostStep(obs, reward, terminated, np.zeros(len(which), bool))
+
+    def state(self):
+        filled = [self.states[0] if state is None else state for state in self.states]
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *filled)
+
+
+@pytest.mark.parametrize("padding", [True, False])
+@pytest.mark.parametrize("greedy", [True, False])
+def test_both_collectors_give_the_same_trajectory(padding, greedy):
+    settings = {"padding": padding, "greedy": greedy, "record": True}
+    compiled = jax.jit(partial(collect, Clock(), episodes=EPISODES, **settings))
+    ours = compiled(POLICY, key=KEY)
+    theirs = collect(Wrapped(Clock(), EPISODES, KEY), POLICY, EPISODES, KEY, **settings)
+    assert not theirs.truncated.any()
+    theirs = eqx.tree_at(lambda t: t.truncated, theirs, None)
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert mine.dtype == other.dtype
+        np.testing.assert_allclose(mine, other, rtol=1e-6)
+    assert not theirs.live.all()
+
+
+class Rows(HostEnv):
+    """Shows and pays the time since the seed's own number; ends after `ends` steps, or is cut short then."""
+
+    def __init__(self, ends=3, cut=False, horizon=8, bad=None):
+        self.ends, self.cut, self.bad = ends, cut, bad
+        self._spec = Spec(2, Box((-2.0, 0.0), (2.0, np.inf)), horizon)
+
+    @property
+    def spec(self):
+        return self._spec
+
+    def batch(self, size):
+        return RowsBatch(self, size)
+
+
+class RowsBatch(Batch):
+    def __init__(self, env, size):
+        self.env, self.seed, self.time, self.given = env, np.zeros(size), np.zeros(size), []
+
+    def _obs(self, which):
+        return np.stack([self.time[which], self.seed[which] % 1000], -1)[:, None]
+
+    def reset(self, which, seeds):
+        self.seed[which], self.time[which] = seeds, 0
+        return self._obs(which)
+
+    def step(self, which, action):
+        assert action.shape == (len(which), 1, 2)
+        assert (np.abs(action[..., 0]) <= 2).all()
+        assert (action[..., 1] >= 0).all()
+        self.time[which] += 1
+        over = self.time[which] >= self.env.ends
+        reward = self.time[which][:, None] if self.env.bad is None else np.full((len(which), 1), self.env.bad)
+        return HostStep(self._obs(which), reward, over & (not self.env.cut), over & self.env.cut)
+
+
+def far(obs):
+    """A policy whose actions are mostly out of bounds."""
+    return Gaussian(jnp.zeros((*obs.shape[:-1], 2)), jnp.log(jnp.asarray([5.0, 5.0])))
+
+
+def test_an_episode_that_ends_stands_still():
+    played = collect(Rows(), far, 5, KEY)
+    np.testing.assert_array_equal(played.obs[:, 0, 0, 0], [0, 1, 2, 3, 3, 3, 3, 3])
+    np.testing.assert_array_equal(played.reward[:, 0, 0], [1, 2, 3, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(played.terminated[:, 0], [0, 0, 1, 1, 1, 1, 1, 1])
+    np.testing.assert_array_equal(played.first, played.live)
+    assert played.counted.all()
+
+
+def test_or_the_next_one_begins_at_once():
+    played = collect(Rows(), far, 5, KEY, padding=False, restart=True)
+    np.testing.assert_array_equal(played.obs[:, 0, 0, 0], [0, 1, 2, 0, 1, 2, 0, 1])
+    np.testing.assert_array_equal(played.reward[:, 0, 0], [1, 2, 3, 1, 2, 3, 1, 2])
+    np.testing.assert_array_equal(played.terminated[:, 0], [0, 0, 1, 0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(played.first[:, 0], [1, 1, 1, 0, 0, 0, 0, 0])
+    assert played.live.all()
+    assert played.counted.all()
+    seeds = played.obs[:, :, 0, 1]
+    assert (seeds[0] != seeds[3]).all()  # another episode, not the same again
+    np.testing.assert_array_equal(played.last_obs[:, 0, 0], 2)
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_what_the_environment_cuts_short_is_not_terminated_there(restart):
+    played = collect(Rows(cut=True), far, 5, KEY, padding=not restart, restart=restart)
+    np.testing.assert_array_equal(played.obs[:, 0, 0, 0], [0, 1, 2, 3, 3, 3, 3, 3])
+    np.testing.assert_array_equal(played.truncated[:, 0], [0, 0, 1, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(played.terminated[:, 0], [0, 0, 0, 1, 1, 1, 1, 1])
+    np.testing.assert_array_equal(played.first, played.live)
+    assert played.counted.all() == (not restart)
+
+
+def test_what_the_environment_gets_is_clipped_but_what_is_kept_is_not():
+    played = collect(Rows(), far, 5, KEY)  # the environment checks its side
+    assert np.abs(played.action[..., 0]).max() > 2
+    wanted = far(jnp.asarray(played.obs)).log_prob(played.action)
+    np.testing.assert_allclose(played.log_prob, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 64])
+def test_the_number_of_lanes_changes_nothing(lanes, monkeypatch):
+    env = Rows()
+    policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
+    whole = collect(env, policy, 7, KEY, restart=True)
+    monkeypatch.setattr(rollout_host, "LANES", lanes)
+    again = collect(env, policy, 7, KEY, restart=True)
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(again), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_same_key_gives_the_same_bits_and_another_key_another_batch():
+    env = Rows()
+    policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
+    one, same, other = (collect(env, policy, 7, key) for key in (KEY, KEY, jax.random.key(6)))
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(same), strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert (one.action != other.action).all()
+
+
+def test_uniform_play_fills_the_box():
+    played = collect(Rows(horizon=50, ends=99), uniform_policy(2, continuous=True), 40, KEY)
+    assert np.abs(played.action).max() <= 1
+    np.testing.assert_allclose(played.action.mean((0, 1)), 0, atol=0.06)
+    np.testing.assert_allclose(played.action.std((0, 1)), 3**-0.5, atol=0.03)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad):
+    with pytest.raises(InputError, match="a reward that is not finite"):
+        collect(Rows(bad=bad), far, 3, KEY)
+
+
+class Broken(Rows):
+    def batch(self, size):
+        raise OSError("no such robot")
+
+
+def test_an_environments_own_error_comes_through():
+    with pytest.raises(OSError, match="no such robot"):
+        collect(Broken(), far, 3, KEY)
