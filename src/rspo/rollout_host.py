@@ -111,6 +111,7 @@ class _Record:
         self.truncated = np.zeros((steps, episodes), bool)
         self.live = np.zeros((steps, episodes), bool)
         self.states: list[Any] = []
+        self.start: Any = None
         self.last_obs = obs
 
 
@@ -129,6 +130,8 @@ def _play(
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
     obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
     obs[:episodes] = batch.reset(np.arange(episodes), seeds)
+    states = lambda: jax.tree.map(lambda leaf: leaf[:episodes], batch.state())  # noqa: E731
+    start = states() if record else None
     live, cut = np.ones(episodes, bool), np.zeros(episodes, bool)
     rows = None
     for t in range(spec.horizon):
@@ -146,7 +149,7 @@ def _play(
             live[which] = ~(step.terminated | step.truncated)
         rows.terminated[t] = ~live & ~rows.truncated[t]
         if record:
-            rows.states.append(jax.tree.map(lambda leaf: leaf[:episodes], batch.state()))
+            rows.states.append(states())
         # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
         cut |= rows.truncated[t]
         if restart and (again := np.flatnonzero(~live & ~cut)).size:
@@ -154,7 +157,7 @@ def _play(
             obs[again] = batch.reset(again, seeds[again])
             live[again] = True
     assert rows is not None
-    rows.last_obs = obs[:episodes].copy()
+    rows.last_obs, rows.start = obs[:episodes].copy(), start
     return rows
 
 
@@ -174,6 +177,7 @@ def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory
         counted=live | padding,
         last_obs=join("last_obs", 0),
         state=jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *states) if states else None,
+        start=jax.tree.map(lambda *leaves: np.concatenate(leaves, 0), *(part.start for part in parts)),
         truncated=join("truncated"),
     )
 
