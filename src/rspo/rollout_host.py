@@ -111,6 +111,7 @@ class _Record:
         self.truncated = np.zeros((steps, episodes), bool)
         self.live = np.zeros((steps, episodes), bool)
         self.states: list[Any] = []
+        self.start: Any = None
         self.last_obs = obs
 
 
@@ -129,6 +130,8 @@ def _play(
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
     obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
     obs[:episodes] = batch.reset(np.arange(episodes), seeds)
+    own = lambda leaf: leaf[:episodes].copy()  # noqa: E731
+    start = jax.tree.map(own, batch.state()) if record else None
     live, cut = np.ones(episodes, bool), np.zeros(episodes, bool)
     rows = None
     for t in range(spec.horizon):
@@ -137,6 +140,7 @@ def _play(
         action, log_prob = (part[:episodes] for part in act(obs, noise[t]))
         if rows is None:
             rows = _Record(spec.horizon, obs[:episodes], action, log_prob)
+            rows.start = start
         rows.obs[t], rows.action[t], rows.log_prob[t], rows.live[t] = obs[:episodes], action, log_prob, live
         which = np.flatnonzero(live)
         if which.size:
@@ -164,6 +168,7 @@ def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory
 
     live = join("live")
     states = [jax.tree.map(lambda *leaves: np.stack(leaves), *part.states) for part in parts if part.states]
+    starts = [part.start for part in parts]
     rows: dict[str, Any] = {name: join(name) for name in ("obs", "action", "log_prob", "reward", "terminated")}
     for name, what in (("obs", "an observation"), ("reward", "a reward")):
         if not np.isfinite(rows[name]).all():
@@ -174,6 +179,7 @@ def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory
         counted=live | padding,
         last_obs=join("last_obs", 0),
         state=jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *states) if states else None,
+        start=jax.tree.map(lambda *leaves: np.concatenate(leaves), *starts),
         truncated=join("truncated"),
     )
 
