@@ -318,7 +318,7 @@ def _film(options: Play, env: "AnyEnv", chosen: list["Strategy"], episodes: list
     assert options.gif is not None
     titles = [printable(f"{strategy.index}: {strategy.descriptor or strategy.status}") for strategy in chosen]
     count = save_gif(options.gif, titles, episodes, env.backdrop(), options.speed)
-    print(f"Wrote {count} pictures to {options.gif}")
+    print(f"Wrote {count} moments to {options.gif}")
     return 0
 
 

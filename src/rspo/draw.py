@@ -56,7 +56,9 @@ def text(scene: Sequence[Shape]) -> str:
     for shape in scene:
         distance = _distance(shape, x, y)
         inside = max(abs(shape.x), abs(shape.y)) <= EXTENT
-        covered = distance <= max(shape.size, distance.min()) if inside else np.zeros_like(distance, bool)
+        # A limb is unbroken: it covers whatever is within half a line of text.
+        reach = max(shape.size, distance.min(), EXTENT / (HEIGHT - 1) if shape.end else 0.0)
+        covered = distance <= reach if inside else np.zeros_like(distance, bool)
         for row, column in zip(*np.nonzero(covered), strict=True):
             canvas[row][column] = GLYPHS.get(shape.role, "*")
     edge = "+" + "-" * WIDTH + "+"

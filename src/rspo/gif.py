@@ -20,7 +20,7 @@ SLOWEST, FASTEST = 60_000, 20  # milliseconds a step that viewers of GIFs keep t
 def save_gif(
     path: Path, titles: Sequence[str], episodes: Sequence[Sequence[Episode]], backdrop: Sequence[Shape], speed: float
 ) -> int:
-    """One film of all episodes after another, `speed` steps a second; gives the number of its pictures."""
+    """One film of all episodes after another, `speed` steps a second; gives the number of moments."""
     _pillow()
     frames, durations = [], []
     step = min(max(round(1000 / speed), FASTEST), SLOWEST)
