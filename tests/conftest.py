@@ -1,6 +1,7 @@
 """Shared by all tests: compiled programs are kept between runs, so that tests start fast."""
 
 import os
+import signal
 from pathlib import Path
 
 import jax
@@ -13,6 +14,9 @@ jax.config.update("jax_compilation_cache_dir", str(Path(_HOME) / "rspo" / "xla-t
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 use_cores()  # as the commands do, whichever test comes first; a run goes on as it began only with as many devices
+
+# A shell starts what runs in its background with interrupts ignored, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: the first example of a property compiles, the others do not.
 settings.register_profile("rspo", deadline=None, max_examples=50)

@@ -130,8 +130,8 @@ def _play(
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
     obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
     obs[:episodes] = batch.reset(np.arange(episodes), seeds)
-    own = lambda leaf: leaf[:episodes].copy()  # noqa: E731
-    start = jax.tree.map(own, batch.state()) if record else None
+    states = lambda: jax.tree.map(lambda leaf: leaf[:episodes], batch.state())  # noqa: E731
+    start = states() if record else None
     live, cut = np.ones(episodes, bool), np.zeros(episodes, bool)
     rows = None
     for t in range(spec.horizon):
@@ -140,7 +140,6 @@ def _play(
         action, log_prob = (part[:episodes] for part in act(obs, noise[t]))
         if rows is None:
             rows = _Record(spec.horizon, obs[:episodes], action, log_prob)
-            rows.start = start
         rows.obs[t], rows.action[t], rows.log_prob[t], rows.live[t] = obs[:episodes], action, log_prob, live
         which = np.flatnonzero(live)
         if which.size:
@@ -150,7 +149,7 @@ def _play(
             live[which] = ~(step.terminated | step.truncated)
         rows.terminated[t] = ~live & ~rows.truncated[t]
         if record:
-            rows.states.append(jax.tree.map(lambda leaf: leaf[:episodes], batch.state()))
+            rows.states.append(states())
         # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
         cut |= rows.truncated[t]
         if restart and (again := np.flatnonzero(~live & ~cut)).size:
@@ -158,7 +157,7 @@ def _play(
             obs[again] = batch.reset(again, seeds[again])
             live[again] = True
     assert rows is not None
-    rows.last_obs = obs[:episodes].copy()
+    rows.last_obs, rows.start = obs[:episodes].copy(), start
     return rows
 
 
@@ -168,7 +167,6 @@ def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory
 
     live = join("live")
     states = [jax.tree.map(lambda *leaves: np.stack(leaves), *part.states) for part in parts if part.states]
-    starts = [part.start for part in parts]
     rows: dict[str, Any] = {name: join(name) for name in ("obs", "action", "log_prob", "reward", "terminated")}
     for name, what in (("obs", "an observation"), ("reward", "a reward")):
         if not np.isfinite(rows[name]).all():
@@ -179,7 +177,7 @@ def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory
         counted=live | padding,
         last_obs=join("last_obs", 0),
         state=jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *states) if states else None,
-        start=jax.tree.map(lambda *leaves: np.concatenate(leaves), *starts),
+        start=jax.tree.map(lambda *leaves: np.concatenate(leaves, 0), *(part.start for part in parts)),
         truncated=join("truncated"),
     )
 
