@@ -20,6 +20,7 @@ DOMAINS: dict[str, str | Env] = {
     "four-goals-hard": "four-goals-hard",
     "monster-hunt": "monster-hunt",
     "escalation": "escalation",
+    "half-cheetah": "half-cheetah",
     "linkage": Linkage(),
     "undrawn": Undrawn(),
 }

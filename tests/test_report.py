@@ -151,21 +151,36 @@ def test_what_is_needed_to_repeat_it(hunt: Path) -> None:
 
 def test_cross_play_and_diversity_are_shown_where_they_were_measured(run: Path) -> None:
     payoff = [[1.25, -2.0, 0.0, 3.0]] * 4
-    (run / "crossplay.json").write_text(json.dumps({"strategies": [0, 1, 2, 3], "payoff": payoff, "episodes": 64}))
-    (run / "diversity.json").write_bytes(store.pack_json({"population_diversity": 0.359, "p": 0.5, "states": 100}))
+    names = ["0 mixed", "1 Corner", "2 mixed", "3 mixed"]
+    write_part(run / "crossplay.json", {"strategies": names, "payoff": payoff, "episodes": 64})
+    write_part(run / "diversity.json", {"value": 0.359, "scale": 0.5, "states": 100, "matrix": [[1]]})
     root = parsed(write_report(run))
     table = find(root, "table", class_="matrix")[1]
     cells = [words(cell) for cell in find(find(table, "tr")[1], "td")]
     assert cells == ["1.25", "\N{MINUS SIGN}2", "0", "3"]
-    assert "population_diversity 0.359" in words(find(root, "section", id="diversity")[0])
+    assert [words(head) for head in find(table, "th")[:4]] == names
+    assert "value 0.359 scale 0.5 states 100" in words(find(root, "section", id="diversity")[0])
+
+
+def write_part(path: Path, record: Any) -> None:
+    path.write_bytes(store.pack_json({"run": read_identity(path.parent), **record}))
 
 
 @pytest.mark.parametrize(
-    "record", [{}, {"strategies": [0], "payoff": [[1.0, 2.0]], "episodes": 1}, [1, 2], {"strategies": 5, "payoff": 1}]
+    "record", [{}, {"strategies": [0], "payoff": [[1.0, 2.0]], "episodes": 1}, {"strategies": 5, "payoff": 1}]
 )
 def test_cross_play_that_makes_no_sense_is_refused(run: Path, record: Any) -> None:
-    (run / "crossplay.json").write_text(json.dumps(record))
+    write_part(run / "crossplay.json", record)
     assert_refused(here("report", run), str(run), "damaged")
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{}", '{"run": "another"}'])
+def test_cross_play_of_another_run_is_refused(run: Path, text: str) -> None:
+    (run / "crossplay.json").write_text(text)
+    assert_refused(here("report", run), "crossplay.json")
+    if "run" in text:
+        (run / "crossplay.json").write_bytes(store.pack_json(json.loads(text)))
+        assert_refused(here("report", run), "another run")
 
 
 def test_heat_maps_of_the_meetings(hunt: Path) -> None:
@@ -249,7 +264,8 @@ def forge(run: Path) -> None:
         record["versions"][HOSTILE] = HOSTILE
     with rewritten(run / "times.json") as times:
         times["run"] = read_identity(run)
-    (run / "crossplay.json").write_text(json.dumps({"strategies": [HOSTILE], "payoff": [[1]], "episodes": HOSTILE}))
+    write_part(run / "crossplay.json", {"strategies": [HOSTILE], "payoff": [[1]], "episodes": HOSTILE})
+    write_part(run / "diversity.json", {HOSTILE: HOSTILE})
     for folder in (run / "strategies").iterdir():
         arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
         episodes = json.loads(metadata["rspo"])

@@ -20,6 +20,7 @@ from rspo.logs import check_log, logging
 from rspo.parallel import use_cores
 from rspo.payoff import CrossPlay, cross_play
 from rspo.pictures import pictures
+from rspo.population import diversity_of
 from rspo.presets import preset
 from rspo.report import write_report
 from rspo.run import Run
@@ -180,11 +181,14 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
 
 
 def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
-    """Cross-play and the pictures of a finished run; what the folder has already is not played again."""
+    """Cross-play, diversity and the pictures of a finished run; what the folder has already is not played again."""
     if played is None and isinstance(env, Env) and env.spec.agents == 2:
         view.say(f"playing each of {len(archive)} strategies with every other one")
         played = cross_play(env, archive, run.config.judge.episodes, run.config.seed)
         run.save_cross_play(played)
+    novel = [strategy for strategy in archive if strategy.status == "novel"]
+    if len(novel) > 1 and (states := run.visited(novel)):
+        run.save_diversity(diversity_of(novel, states))
     run.save_pictures(pictures(env, archive, played))
 
 

@@ -316,11 +316,9 @@ def _film(options: Play, env: "AnyEnv", chosen: list["Strategy"], episodes: list
     from rspo.view import printable
 
     assert options.gif is not None
-    if not any(episodes[0][0].scenes):
-        raise InputError(f"{options.run} is of an environment that has no drawing, so there is nothing to film.")
     titles = [printable(f"{strategy.index}: {strategy.descriptor or strategy.status}") for strategy in chosen]
     count = save_gif(options.gif, titles, episodes, env.backdrop(), options.speed)
-    print(f"Wrote {count} pictures to {options.gif}")
+    print(f"Wrote {count} moments to {options.gif}")
     return 0
 
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from rspo import store
 from rspo.archive import Strategy
-from rspo.env import AnyEnv, Env, at
+from rspo.env import AnyEnv, at
 from rspo.errors import InputError
-from rspo.host import HostEnv
 from rspo.rollout import collect
 from rspo.types import Shape
 from rspo.view import printable
@@ -34,14 +33,15 @@ class Episode:
 
 def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool) -> list[Episode]:
     """Play and keep what there is to see; the same seed gives every strategy the same starts."""
-    if isinstance(env, HostEnv):
-        raise InputError(f"There is no drawing of {type(env).__name__} yet; `rspo evaluate` shows its returns.")
     key = jax.random.key(seed)
     played = jax.device_get(collect(env, strategy.policy, episodes, key, greedy=greedy, record=True))
-    return [_episode(env, played, n) for n in range(episodes)]
+    shown = [_episode(env, played, n) for n in range(episodes)]
+    if not any(any(episode.scenes) for episode in shown):
+        raise InputError(f"There is no drawing of {type(env).__name__}; the report of a run shows what it observes.")
+    return shown
 
 
-def _episode(env: Env, played: Any, n: int) -> Episode:
+def _episode(env: AnyEnv, played: Any, n: int) -> Episode:
     length = int(played.live[:, n].sum())
     scenes = [env.scene(at(played.start, n)), *(env.scene(at(played.state, t, n)) for t in range(length))]
     return Episode(scenes, float(played.reward[:, n].sum(0).mean()))
@@ -56,7 +56,9 @@ def text(scene: Sequence[Shape]) -> str:
     for shape in scene:
         distance = _distance(shape, x, y)
         inside = max(abs(shape.x), abs(shape.y)) <= EXTENT
-        covered = distance <= max(shape.size, distance.min()) if inside else np.zeros_like(distance, bool)
+        # A limb is unbroken: it covers whatever is within half a line of text.
+        reach = max(shape.size, distance.min(), EXTENT / (HEIGHT - 1) if shape.end else 0.0)
+        covered = distance <= reach if inside else np.zeros_like(distance, bool)
         for row, column in zip(*np.nonzero(covered), strict=True):
             canvas[row][column] = GLYPHS.get(shape.role, "*")
     edge = "+" + "-" * WIDTH + "+"

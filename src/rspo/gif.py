@@ -20,7 +20,7 @@ SLOWEST, FASTEST = 60_000, 20  # milliseconds a step that viewers of GIFs keep t
 def save_gif(
     path: Path, titles: Sequence[str], episodes: Sequence[Sequence[Episode]], backdrop: Sequence[Shape], speed: float
 ) -> int:
-    """One film of all episodes after another, `speed` steps a second; gives the number of its pictures."""
+    """One film of all episodes after another, `speed` steps a second; gives the number of moments."""
     _pillow()
     frames, durations = [], []
     step = min(max(round(1000 / speed), FASTEST), SLOWEST)
@@ -47,11 +47,11 @@ def _frame(backdrop: Sequence[Shape], scene: Sequence[Shape], title: str) -> Any
 
     large = Image.new("RGB", (SIDE * FINE, SIDE * FINE), BACKGROUND)
     pen = ImageDraw.Draw(large)
-    agents = 0
+    agents, limbs = 0, list(dict.fromkeys(shape.label for shape in scene if shape.role == "limb"))
     for shape in [*backdrop, *scene]:
-        colour = FILLS.get(shape.role, COLOURS[agents % 2])
+        rank = limbs.index(shape.label) % len(COLOURS) if shape.role == "limb" else agents % 2
         agents += shape.role == "agent"
-        _draw(pen, shape, colour)
+        _draw(pen, shape, FILLS.get(shape.role, COLOURS[rank]))
     small = large.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
     ImageDraw.Draw(small).text((8, 6), title, fill=WORDS)
     return small.quantize(64, dither=Image.Dither.NONE)

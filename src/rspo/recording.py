@@ -10,6 +10,7 @@
     n.obs     float32 [F, A, O]  what was observed, instead of all that, where the environment has no drawing
     n.action  [F - 1, A, ...]    and what was done next
     actions   float32           shares of each action in all evaluation episodes, or a histogram for each dimension
+    states    float32 [S, O]    some of what was observed in sampled evaluation episodes, on which to compare policies
     map.0     float32 [y, x]    a heat map of all greedy evaluation episodes
 
 and its metadata the rest as JSON. Lengths are in units of 1/4096, so that 16 bits reach from -8 to 8.
@@ -30,6 +31,7 @@ UNIT = 4096
 EPISODES = 4  # greedy ones, and as many sampled
 FRAMES = 256  # of an episode; from longer ones every second, third, ... moment is kept
 OBSERVED = 16  # numbers of an observation that are kept where there is no drawing
+STATES = 64
 BINS = 20  # of the histogram of a continuous action, which is from -1 to 1
 
 
@@ -49,6 +51,7 @@ def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
     heatmaps = env.heatmaps(greedy)
     arrays = {f"map.{i}": np.asarray(grid, np.float32) for i, grid in enumerate(heatmaps.values())}
     arrays["actions"] = histogram(env.spec.action_space, sampled)
+    arrays["states"] = visited(sampled)
     episodes: list[dict[str, Any]] = []
     for trajectory, mode in ((greedy, "greedy"), (sampled, "sampled")):
         seen: set[str] = set()
@@ -112,6 +115,13 @@ def _fixed(lengths: np.ndarray) -> np.ndarray:
 def _once(array: np.ndarray) -> np.ndarray:
     """Only the first moment of what never changes."""
     return array[:1] if (array == array[:1]).all() else array
+
+
+def visited(trajectory: Trajectory) -> np.ndarray:
+    """Observations [S, O] at equal distances among all that were acted on."""
+    seen = np.asarray(trajectory.obs)[trajectory.live].reshape(-1, trajectory.obs.shape[-1])
+    chosen = np.linspace(0, len(seen) - 1, min(STATES, len(seen))).round().astype(int)
+    return seen[chosen].astype(np.float32)
 
 
 def histogram(space: Any, trajectory: Trajectory) -> np.ndarray:

@@ -9,6 +9,7 @@ strategies/000/               one folder a finished iteration, there as a whole 
 checkpoint.safetensors        where the iteration under way stands
 summary.json                  what `rspo evaluate --json` prints
 crossplay.json                at the end of a run with two agents: what every strategy earns with every other one
+diversity.json                how different its distinct strategies are
 *.svg                         pictures of the finished run
 times.json                    seconds of work, apart from the rest because no two runs take equally long
 report.html                   the page to open
@@ -28,7 +29,7 @@ import shlex
 import sys
 import time
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from rspo import manifest, store
 from rspo.archive import Archive, Strategy
 from rspo.clock import Clock
 from rspo.config import Config
+from rspo.diversity import PopulationDiversity
 from rspo.errors import InputError
 from rspo.evaluation import Evaluation
 from rspo.manifest import readable
@@ -217,6 +219,16 @@ class Run:
         if table.shape != (size, size, 2) or len(names) != size:
             raise StoreError(f"{path} is not of this run: it has another number of strategies.")
         return CrossPlay(names, episodes, table)
+
+    def visited(self, strategies: Sequence[Strategy]) -> list[np.ndarray]:
+        """States that each of them came to; none if a strategy was kept by a version that recorded no episodes."""
+        homes = [self.path / "strategies" / manifest.folder_name(s.index) / "episodes.safetensors" for s in strategies]
+        read = [readable(store.read_arrays, home)[0] for home in homes if home.is_file()]
+        states = [arrays["states"] for arrays in read if "states" in arrays]
+        return states if len(states) == len(strategies) else []
+
+    def save_diversity(self, score: PopulationDiversity) -> None:
+        store.write(self.path / "diversity.json", store.pack_json({"run": self.identity, **dataclasses.asdict(score)}))
 
     def save_pictures(self, drawn: Mapping[str, str]) -> None:
         for name, text in drawn.items():

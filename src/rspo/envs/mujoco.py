@@ -8,6 +8,7 @@ import abc
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -15,7 +16,9 @@ import numpy as np
 
 from rspo.errors import InputError, suggestion
 from rspo.host import Batch, HostEnv, HostStep
-from rspo.types import Box, Spec
+from rspo.linkage import Linkage, far_to_near, linkage
+from rspo.robot_scene import ground, robot_scene
+from rspo.types import Box, Shape, Spec
 
 HORIZON = 512
 FREE = (-np.inf, np.inf)
@@ -82,6 +85,20 @@ class Mujoco(HostEnv):
 
     def batch(self, size: int) -> "Simulations":
         return (WholeBody if self.robot.whole_body else Planar)(self, size)
+
+    def scene(self, state: Any) -> Sequence[Shape]:
+        return robot_scene(self._linkage(state.qpos), self._order)
+
+    def backdrop(self) -> Sequence[Shape]:
+        return ground()
+
+    def _linkage(self, qpos: np.ndarray) -> Linkage:
+        return linkage(self.model, qpos[None], self.model.opt.timestep * self.robot.frame_skip)
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        """Capsules from far to near in the starting pose; the same in every moment, so that each keeps its place."""
+        return far_to_near(self._linkage(self.model.qpos0))
 
 
 class Simulations(Batch):

@@ -116,8 +116,9 @@ def fixed(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """Anything else, to four digits."""
-    return f"{value:.4g}".replace("e+0", "e").replace("e-0", "e-").replace("-", "\N{MINUS SIGN}")
+    """Anything else, to four digits, or whole."""
+    text = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return text.replace("e+0", "e").replace("e-0", "e-").replace("-", "\N{MINUS SIGN}")
 
 
 def _thinned(line: Line) -> Line:

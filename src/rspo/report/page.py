@@ -27,6 +27,7 @@ LEGEND = {
     "monster": "the figure with eyes is the monster",
     "apple": "discs with a stem are apples",
     "light": "the star is the light",
+    "limb": "each limb has its colour, and the marks on the ground stay where they are",
 }
 
 
@@ -53,7 +54,7 @@ def run_page(run: RunFolder) -> str:
         thinned=-(-updates // POINTS) if updates > POINTS else None,
         matrix=matrix(run, cards),
         crossplay=cross_play(run),
-        diversity=list(flat(run.extras.get("diversity", {}))),
+        diversity=[row for row in flat(run.extras.get("diversity", {})) if row[0] != "matrix"],
         heatmaps=heatmaps(run),
         took=duration(run.seconds),
         command=_command(run),

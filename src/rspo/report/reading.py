@@ -72,7 +72,7 @@ def _run(path: Path, record: dict[str, Any]) -> RunFolder:
     strategies = [manifest.readable(_strategy, folder, identity, path) for folder in folders]
     times = path / "times.json"
     seconds = manifest.readable(read_seconds, times, identity) if times.is_file() else math.nan
-    extras = {name.removesuffix(".json"): _extra(path / name) for name in OPTIONAL if (path / name).is_file()}
+    extras = {name.removesuffix(".json"): _extra(path / name, identity) for name in OPTIONAL if (path / name).is_file()}
     run = RunFolder(path, record, strategies, seconds if math.isfinite(seconds) else None, extras)
     for strategy in strategies:
         if len(run.references(strategy)) != len(strategy.evaluation["distance"]):
@@ -96,8 +96,7 @@ def _strategy(folder: Path, identity: str, run: Path) -> Found:
     return Found(**values, rows=rows, episodes=episodes, arrays=arrays)
 
 
-def _extra(path: Path) -> dict[str, Any]:
-    """A record with or without a checksum of its own."""
-    text = path.read_text()
-    record = json.loads(text)
-    return store.unpack_json(text, path) if "sha256" in record else record
+def _extra(path: Path, identity: str) -> dict[str, Any]:
+    record = store.read_json(path)
+    manifest.check_identity(record, path, identity, path.parent)
+    return record

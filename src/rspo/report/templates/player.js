@@ -132,8 +132,9 @@
     const c = pen.context, width = Math.max(2 * s.size * pen.unit, 2);
     c.lineCap = "round";
     // A light edge around each, so that limbs that cross are told apart.
-    for (const [ink, more] of [[pen.paper, 2.5], [pen.palette[s.rank % 7], 0]]) {
+    for (const [ink, more] of [[pen.paper, 2.5], [pen.palette[s.kind % 7], 0]]) {
       c.strokeStyle = ink; c.lineWidth = width + more;
+      if (!hasLength(s)) { pen.disc(s.x, s.y, c.lineWidth / 2, ink); continue; }
       c.beginPath(); c.moveTo(s.x, s.y); c.lineTo(s.endX, s.endY); c.stroke();
     }
   }
@@ -142,8 +143,11 @@
     if (s.label) pen.text(s.label, s.x, s.y + Math.max(s.size * pen.unit, 3) + 9, pen.muted);
   }
 
+  const hasLength = (s) => s.x !== s.endX || s.y !== s.endY;
+
   function paint(pen, shape) {
-    const isLimb = shape.role !== "line" && (shape.x !== shape.endX || shape.y !== shape.endY);
+    // Limbs of one label share a colour, so that one follows a leg through the gait.
+    const isLimb = shape.role === "limb" || (shape.role !== "line" && hasLength(shape));
     (isLimb ? limb : ROLES[shape.role] || other)(pen, shape);
   }
 
@@ -169,7 +173,8 @@
       const [role, label] = episode.kinds[kinds[s] - 1], from = between(arrays.place, t, s, unit);
       const end = arrays.end ? between(arrays.end, t, s, unit) : from;
       seen[role] = (seen[role] ?? -1) + 1;
-      paint(pen, shapeOf(pen, role, label, from, end, sizes[s] / episode.unit, seen[role]));
+      const shape = shapeOf(pen, role, label, from, end, sizes[s] / episode.unit, seen[role]);
+      paint(pen, { ...shape, kind: kinds[s] });
     }
   }
 

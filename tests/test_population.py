@@ -1,0 +1,51 @@
+"""One number for a whole run: the paper's score of its distinct strategies, on states they came to."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import product
+import rspo
+from rspo.diversity import Categoricals, population_diversity
+from rspo.population import diversity_of
+from rspo.recording import STATES
+from rspo.store import read_arrays
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return product.finished_run(tmp_path_factory)
+
+
+def states(run: Path, index: int) -> np.ndarray:
+    return read_arrays(run / f"strategies/{index:03d}/episodes.safetensors")[0]["states"]
+
+
+def test_the_score_is_that_of_the_policies_on_all_states(run: Path) -> None:
+    archive = rspo.load(run)
+    seen = [states(run, index) for index in (0, 2)]
+    assert all(part.shape == (STATES, 10) for part in seen)
+    score = diversity_of([archive[0], archive[2]], seen)
+    logits = np.stack([np.asarray(archive[i].policy(np.concatenate(seen)).logits) for i in (0, 2)])
+    assert score.value == population_diversity(Categoricals(logits), p=1.0, source="test").value
+    assert (score.policies, score.states, score.scale) == (2, 2 * STATES, 1.0)
+    assert 0 < score.value < 1
+
+
+def test_a_policy_twice_has_no_diversity(run: Path) -> None:
+    strategy = rspo.load(run)[0]
+    assert diversity_of([strategy, strategy], [states(run, 0)] * 2).value == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_finished_run_keeps_that_of_its_distinct_strategies(tmp_path: Path) -> None:
+    """Of Gaussians, here; without names and at this level of acceptance everything is distinct."""
+    out = tmp_path / "run"
+    settings = {"ppo": {"updates": 1, "batch": 512 * 2}, "judge": {"episodes": 2, "quality": -1e9, "accept": 0.0}}
+    archive = rspo.discover("hopper", iterations=2, out=out, quiet=True, **settings)
+    assert [strategy.status for strategy in archive] == ["novel", "novel"]
+    record = json.loads((out / "diversity.json").read_text())
+    assert record["value"] == diversity_of(list(archive), [states(out, 0), states(out, 1)]).value
+    assert 0 <= record["value"] <= 1
+    assert "Population diversity" in (out / "report.html").read_text()
