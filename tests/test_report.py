@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 import html5lib
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import product
@@ -386,6 +386,8 @@ def test_when_a_switch_is_off(accepted: list[float], moment: int | None) -> None
     assert switched_off(np.array(accepted)) == moment
 
 
+@example(-488979299502.0, 6.103515625e-05)
+@example(-45035996274.0, 6.103515625e-05)
 @given(st.floats(-1e12, 1e12), st.floats(1e-6, 1e12))
 def test_ticks_are_few_and_enclose_what_is_drawn(low: float, span: float) -> None:
     high = low + span

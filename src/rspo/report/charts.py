@@ -95,7 +95,7 @@ def bounds(values: Sequence[np.ndarray | None]) -> tuple[float, float]:
     low, high = float(every.min()), float(every.max())
     if 0 < low < high:
         low = 0.0
-    if low == high:
+    if high - low <= 1e-8 * max(abs(low), abs(high)):  # the same, but for rounding: no axis could tell them apart
         low, high = min(low, 0.0), max(high, 0.0)
     return (low, high) if low < high else (0.0, 1.0)
 
