@@ -9,8 +9,6 @@ works.
 
 import argparse
 import itertools
-import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -20,6 +18,7 @@ from typing import Any
 
 import machine
 from games_report import GAMES, KINDS, markdown
+from output import publish, say
 from rspo_side import RspoSide
 from worker import Worker
 
@@ -42,11 +41,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny settings: numbers without meaning")
     options = parser.parse_args()
     data = measure(QUICK if options.quick else Settings())
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(data, indent=1) + "\n")
-    tables = markdown(data)
-    options.out.with_suffix(".md").write_text(tables)
-    print(tables)
+    publish(options.out, data, markdown(data))
 
 
 def measure(settings: Settings) -> dict[str, Any]:
@@ -82,10 +77,6 @@ def rounds(settings: Settings, rspo: Worker) -> list[dict[str, Any]]:
             pace = result["steps"] / result["seconds"]
             say(f"repetition {repetition}/{settings.repetitions}: {name}: {pace:,.0f} steps/s")
     return entries
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

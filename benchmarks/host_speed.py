@@ -9,9 +9,7 @@ machine should have nothing else to do. `--quick` only shows that it works.
 """
 
 import argparse
-import json
 import statistics
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 
 import machine
 import numpy as np
+from output import publish, say
 from worker import Worker
 
 IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
@@ -146,26 +145,24 @@ def main() -> None:
     parser.add_argument("--no-sb3", action="store_true", help="leave Stable-Baselines3 out")
     options = parser.parse_args()
     data = measure(options.robots, 1 if options.quick else 5, 1 if options.quick else 5, not options.no_sb3)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(data, indent=1) + "\n")
-    table = markdown(data)
-    options.out.with_suffix(".md").write_text(table)
-    print(table)
+    publish(options.out, data, markdown(data))
 
 
 def measure(robots: list[str], repetitions: int, updates: int, with_sb3: bool) -> dict[str, Any]:
-    data: dict[str, Any] = {"updates": updates, "rates": {name: [] for name in robots}}
+    packages = machine.OURS + machine.PEERS * with_sb3
+    data: dict[str, Any] = {"machine": machine.describe(packages), "updates": updates}
+    data["rates"] = {name: [] for name in robots}
     with Worker(RspoRobots) as rspo, Worker(Sb3Robots) as sb3:
         for repetition in range(repetitions):
             for name in robots:
-                print(f"turn {repetition + 1}/{repetitions}: {name}", file=sys.stderr)
+                say(f"turn {repetition + 1}/{repetitions}: {name}")
                 rates = rspo("physics", name) | {"rspo": rspo("train", name, updates)}
                 if with_sb3:
                     rates |= {
                         f"sb3 {kind}": sb3("train", name, kind, max(updates // 3, 1)) for kind in ("dummy", "subproc")
                     }
                 data["rates"][name].append(rates)
-    return data | {"machine": machine.describe() if with_sb3 else {}}
+    return data
 
 
 def markdown(data: dict[str, Any]) -> str:

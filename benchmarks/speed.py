@@ -9,8 +9,6 @@ it works.
 """
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -20,6 +18,7 @@ from typing import Any
 import machine
 import parity
 from flops import FORMULA, update_flops_of
+from output import publish, say
 from report import GAMES, markdown
 from rspo_side import RspoSide
 from sb3_side import KINDS, Sb3Side, Setup
@@ -68,11 +67,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny settings: numbers without meaning")
     options = parser.parse_args()
     data = measure(QUICK if options.quick else Settings())
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(data, indent=1) + "\n")
-    tables = markdown(data)
-    options.out.with_suffix(".md").write_text(tables)
-    print(tables)
+    publish(options.out, data, markdown(data))
 
 
 def measure(settings: Settings) -> dict[str, Any]:
@@ -145,10 +140,6 @@ def starts(settings: Settings) -> Iterator[dict[str, dict[str, float]]]:
 
 def pace(result: dict[str, float]) -> str:
     return f"{result['steps'] / result['seconds']:,.0f} steps/s"
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
