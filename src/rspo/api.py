@@ -105,17 +105,20 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
 
 
 def crossplay(
-    run: str | Path | Archive, *, env: AnyEnv | None = None, episodes: int | None = None, seed: int | None = None
+    run: str | Path | Archive, *, env: Any = None, episodes: int | None = None, seed: int | None = None
 ) -> CrossPlay:
     """What every strategy of a run folder or an archive earns with every other one as its partner (two agents only).
 
     The same numbers as in the folder's `crossplay.json`, unless `episodes` or `seed` differ.
     """
-    opened = None if isinstance(run, Archive) else Run.open(Path(run))
-    use_cores(opened.devices if opened else None)
-    archive = run if isinstance(run, Archive) else load(run)
+    if isinstance(run, Archive):
+        use_cores()
+        archive, world = run, adapt(run.config.env if env is None else env)
+    else:
+        opened = Run.open(Path(run))
+        use_cores(opened.devices)
+        archive, world = opened.load(), _world(opened, env)
     config = archive.config
-    world = (make(config.env) if env is None else env) if opened is None else _world(opened, env)
     if not isinstance(world, Env):
         raise InputError(f"Cross-play is for environments written in JAX, and {config.env} is not.")
     if world.spec.agents != 2:
