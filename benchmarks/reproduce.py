@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import four_goals_tables
+import robot_tables
 import stag_hunt_tables
 
 
@@ -75,11 +76,35 @@ ESCALATION = [
     )
     for seed in range(3)
 ]
+# One seed of every robot, then two more of two of them.
+ROBOTS = [
+    Job(robot, objective, seed)
+    for seed, robots in ((0, robot_tables.ROBOTS), (1, ("half-cheetah", "hopper")), (2, ("half-cheetah", "hopper")))
+    for robot in robots
+    for objective in ("rspo", "pg")
+]
+ROBOT_ALPHA = [
+    Job("half-cheetah", "rspo", 0, f"alpha-{alpha}", ("--iterations", "2", "--measure.alpha", alpha))
+    for alpha in robot_tables.PAPER_ALPHA
+]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Jobs, the table of their results, and what to measure of a finished run beyond its summary."""
+
+    jobs: list[Job]
+    tabulate: Callable[[list[dict]], str]
+    measure: Callable[[Path], dict] = lambda _: {}
+
+
 EXPERIMENTS = {
-    "four-goals": (FOUR_GOALS, four_goals_tables.counts_and_returns),
-    "four-goals-choices": (FOUR_GOALS_CHOICES, four_goals_tables.choices),
-    "monster-hunt": (MONSTER_HUNT, stag_hunt_tables.monster_hunt),
-    "escalation": (ESCALATION, stag_hunt_tables.escalation),
+    "four-goals": Experiment(FOUR_GOALS, four_goals_tables.counts_and_returns),
+    "four-goals-choices": Experiment(FOUR_GOALS_CHOICES, four_goals_tables.choices),
+    "monster-hunt": Experiment(MONSTER_HUNT, stag_hunt_tables.monster_hunt),
+    "escalation": Experiment(ESCALATION, stag_hunt_tables.escalation),
+    "robots": Experiment(ROBOTS, robot_tables.robots, robot_tables.measure),
+    "robot-alpha": Experiment(ROBOT_ALPHA, robot_tables.alpha, robot_tables.measure),
 }
 
 
@@ -101,20 +126,20 @@ def run(job: Job, folder: Path, core: int) -> None:
 class Results:
     """What is known so far, in results/NAME.json and, as tables, in results/NAME.md."""
 
-    def __init__(self, folder: Path, name: str, tabulate: Callable[[list[dict]], str]) -> None:
-        self.json, self.table, self.tabulate = folder / f"{name}.json", folder / f"{name}.md", tabulate
+    def __init__(self, folder: Path, name: str) -> None:
+        self.json, self.table, self.experiment = folder / f"{name}.json", folder / f"{name}.md", EXPERIMENTS[name]
         rows = json.loads(self.json.read_text()) if self.json.exists() else []
         self.rows = {row["job"]: row for row in rows}
         self.lock = threading.Lock()
 
     def add(self, job: Job, folder: Path) -> None:
-        summary = json.loads((folder / "summary.json").read_text())
+        summary = json.loads((folder / "summary.json").read_text()) | self.experiment.measure(folder)
         with self.lock:
             self.rows[job.name] = {"job": job.name, "variant": job.variant, **summary}
             rows = sorted(self.rows.values(), key=lambda row: row["job"])
             self.json.parent.mkdir(exist_ok=True)
             self.json.write_text(json.dumps(rows, indent=1) + "\n")
-            self.table.write_text(self.tabulate(rows))
+            self.table.write_text(self.experiment.tabulate(rows))
             print(f"{len(rows)} done; {job.name}: {summary['distinct']} distinct", flush=True)
 
 
@@ -125,12 +150,11 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the run folders go")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where the tables go")
     options = parser.parse_args()
-    jobs, tabulate = EXPERIMENTS[options.experiment]
-    results = Results(options.results, options.experiment, tabulate)
+    results = Results(options.results, options.experiment)
     home = options.runs / options.experiment
     home.mkdir(parents=True, exist_ok=True)
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    for job in jobs:
+    for job in results.experiment.jobs:
         if job.name not in results.rows:
             waiting.put(job)
 

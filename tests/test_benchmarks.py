@@ -131,7 +131,7 @@ def test_escalation_shows_counts_and_the_iteration_of_full_cooperation() -> None
 
 @pytest.mark.parametrize("experiment", ["monster-hunt", "escalation"])
 def test_the_experiments_have_three_seeds_of_everything(experiment: str) -> None:
-    jobs, tabulate = reproduce.EXPERIMENTS[experiment]
+    jobs, tabulate = reproduce.EXPERIMENTS[experiment].jobs, reproduce.EXPERIMENTS[experiment].tabulate
     assert len({job.name for job in jobs}) == len(jobs)
     assert {job.seed for job in jobs} == {0, 1, 2}
     assert all(" " not in job.name for job in jobs)
@@ -142,7 +142,7 @@ def test_the_jobs_are_commands_that_rspo_takes() -> None:
     from rspo.cli import parse_discover
 
     for experiment in ("monster-hunt", "escalation"):
-        for job in reproduce.EXPERIMENTS[experiment][0]:
+        for job in reproduce.EXPERIMENTS[experiment].jobs:
             config, _, _ = parse_discover(job.command[1:])
             assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
             if config.objective == "rspo":
