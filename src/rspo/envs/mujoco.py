@@ -14,11 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from rspo.env import Descriptor
 from rspo.errors import InputError, suggestion
+from rspo.gait_descriptor import Episode, describe_gaits
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.linkage import Linkage, far_to_near, linkage
 from rspo.robot_scene import ground, robot_scene
-from rspo.types import Box, Shape, Spec
+from rspo.types import Box, Shape, Spec, Trajectory
 
 HORIZON = 512
 FREE = (-np.inf, np.inf)
@@ -86,19 +88,32 @@ class Mujoco(HostEnv):
     def batch(self, size: int) -> "Simulations":
         return (WholeBody if self.robot.whole_body else Planar)(self, size)
 
+    def describe(self, trajectory: Trajectory) -> Descriptor:
+        """The gait that most episodes show, up to their end: docs/gaits.md."""
+        return describe_gaits(self.episodes(trajectory))
+
+    def episodes(self, trajectory: Trajectory) -> list[Episode]:
+        """The first episode of each column."""
+        qpos, lengths = trajectory.state.qpos, trajectory.first.sum(0)
+        return [
+            Episode(self._linkage(qpos[:steps, n]), fell=bool(trajectory.terminated[steps - 1, n]))
+            for n, steps in enumerate(lengths.tolist())
+        ]
+
     def scene(self, state: Any) -> Sequence[Shape]:
-        return robot_scene(self._linkage(state.qpos), self._order)
+        return robot_scene(self._linkage(state.qpos[None]), self._order)
 
     def backdrop(self) -> Sequence[Shape]:
         return ground()
 
     def _linkage(self, qpos: np.ndarray) -> Linkage:
-        return linkage(self.model, qpos[None], self.model.opt.timestep * self.robot.frame_skip)
+        """Of positions [T, nq]."""
+        return linkage(self.model, qpos, self.model.opt.timestep * self.robot.frame_skip)
 
     @cached_property
     def _order(self) -> np.ndarray:
         """Capsules from far to near in the starting pose; the same in every moment, so that each keeps its place."""
-        return far_to_near(self._linkage(self.model.qpos0))
+        return far_to_near(self._linkage(self.model.qpos0[None]))
 
 
 class Simulations(Batch):
