@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 
+import jax
 import numpy as np
 import pytest
 
@@ -52,14 +53,14 @@ def test_a_fall_is_a_number_and_not_another_gait() -> None:
     found = describe_gaits([Episode(hop(), True), Episode(hop().between(0, MOMENTS // 2), True), standing(hop())])
     assert (found.label, found.clear) == ("hopping", True)
     assert found.stats["falls"] == pytest.approx(2 / 3)
-    assert found.stats["seconds"] == pytest.approx(MOMENTS * DT * 2.5 / 3)
+    assert found.stats["seconds"] == pytest.approx((MOMENTS * 2.5 - 3) * DT / 3)
 
 
-@pytest.mark.parametrize("moments", [1, 2, 10, round(0.98 / DT)])
+@pytest.mark.parametrize("moments", [2, 3, 10, round(1 / DT)])
 def test_who_falls_at_once_shows_no_gait(moments: int) -> None:
     found = describe_gaits([Episode(hop().between(0, moments), True)] * 3)
     assert (found.label, found.clear) == ("falling", False)
-    assert found.stats == pytest.approx({"P(falling)": 1.0, "falls": 1.0, "seconds": moments * DT})
+    assert found.stats == pytest.approx({"P(falling)": 1.0, "falls": 1.0, "seconds": (moments - 1) * DT})
 
 
 def test_numbers_are_those_of_the_episodes_that_show_a_gait() -> None:
@@ -118,9 +119,10 @@ def test_gaits_differ_in_numbers(
 def trajectory(qpos: np.ndarray, terminated: np.ndarray) -> Trajectory:
     blank = np.zeros(terminated.shape)
     state = State(qpos, qpos, np.zeros((*terminated.shape, 1), bool))
+    start = jax.tree.map(lambda leaf: leaf[0], state)
     truncated = np.zeros_like(terminated)
     return Trajectory(
-        blank, blank, blank, blank, terminated, ~terminated, ~terminated, blank, state, None, truncated=truncated
+        blank, blank, blank, blank, terminated, ~terminated, ~terminated, blank, state, start, truncated=truncated
     )
 
 
@@ -136,9 +138,9 @@ def test_only_first_episodes_are_described(padding: str) -> None:
     terminated[half - 1 : half if padding == "restart" else None, 1] = True
     env = Mujoco("hopper")
     whole, short = env.episodes(trajectory(qpos, terminated))
-    assert (len(whole.robot.ends), whole.fell) == (MOMENTS, False)
-    assert (len(short.robot.ends), short.fell) == (half, True)
-    np.testing.assert_array_equal(short.robot.ends, whole.robot.ends[:half])
+    assert (len(whole.robot.ends), whole.fell) == (MOMENTS + 1, False)
+    assert (len(short.robot.ends), short.fell) == (half + 1, True)
+    np.testing.assert_array_equal(short.robot.ends, whole.robot.ends[: half + 1])
     found = env.describe(trajectory(qpos, terminated))
     assert found.label.endswith("hopping")
     assert (found.clear, found.stats["falls"]) == (True, 0.5)

@@ -27,7 +27,7 @@ class Episode(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        return len(self.robot.ends) * self.robot.dt
+        return (len(self.robot.ends) - 1) * self.robot.dt
 
     @property
     def gait(self) -> Gait | None:

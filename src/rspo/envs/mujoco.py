@@ -93,11 +93,11 @@ class Mujoco(HostEnv):
         return describe_gaits(self.episodes(trajectory))
 
     def episodes(self, trajectory: Trajectory) -> list[Episode]:
-        """The first episode of each column."""
-        qpos, lengths = trajectory.state.qpos, trajectory.first.sum(0)
+        """The first episode of each column, from the moment before its first action."""
+        qpos = np.concatenate([trajectory.start.qpos[None], trajectory.state.qpos])
         return [
-            Episode(self._linkage(qpos[:steps, n]), fell=bool(trajectory.terminated[steps - 1, n]))
-            for n, steps in enumerate(lengths.tolist())
+            Episode(self._linkage(qpos[: steps + 1, n]), fell=bool(trajectory.terminated[steps - 1, n]))
+            for n, steps in enumerate(trajectory.first.sum(0).tolist())
         ]
 
     def scene(self, state: Any) -> Sequence[Shape]:
