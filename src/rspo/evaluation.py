@@ -60,9 +60,8 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
 
     @fused(env)
     def measure(policy: Policy, references: References, key: Array) -> tuple[Trajectory, Trajectory, Array, Array]:
-        sampled_key, greedy_key = jax.random.split(key)
-        sampled = play(policy, sampled_key, greedy=False)
-        return sampled, play(policy, greedy_key, greedy=True), *distance(references, sampled)
+        sampled = play(policy, _sampled_key(key), greedy=False)
+        return sampled, play(policy, _greedy_key(key), greedy=True), *distance(references, sampled)
 
     def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
         sampled, greedy, nll, accepts = jax.device_get(measure(policy, references, key))
@@ -80,6 +79,24 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
         return evaluation, record(env, greedy, sampled)
 
     return evaluate
+
+
+def greedy_episodes(env: AnyEnv, policy: Policy, episodes: int, padding: Padding, key: Array) -> Trajectory:
+    """Those that an evaluation with this key plays, recorded (NumPy)."""
+
+    @fused(env)
+    def play(policy: Policy, key: Array) -> Trajectory:
+        return collect(env, policy, episodes, _greedy_key(key), padding=padding, greedy=True, record=True)
+
+    return jax.device_get(play(policy, key))
+
+
+def _sampled_key(key: Array) -> Array:
+    return jax.random.split(key)[0]
+
+
+def _greedy_key(key: Array) -> Array:
+    return jax.random.split(key)[1]
 
 
 def make_threshold(

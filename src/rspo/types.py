@@ -4,6 +4,7 @@ P population, T time, N environments, A agents, C channels, R references.
 A is always there (1 for one agent); agents are homogeneous and share one policy.
 """
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -127,6 +128,14 @@ class Trajectory(eqx.Module):
         xp = ended.__array_namespace__()
         before = xp.concat([xp.zeros_like(ended[:1]), ended[:-1]])
         return xp.cumulative_sum(xp.astype(before, xp.int32), axis=0) == 0
+
+
+class Played(NamedTuple):
+    """What `pictures` knows of a finished strategy."""
+
+    label: str | None  # of its descriptor
+    stats: Mapping[str, float]  # the same
+    episodes: Callable[[], Trajectory]  # plays its greedy evaluation episodes again, recorded (NumPy)
 
 
 class Shape(NamedTuple):

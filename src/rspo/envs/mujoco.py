@@ -6,7 +6,7 @@ the physics lets go of Python's lock.
 
 import abc
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,12 @@ import numpy as np
 from rspo.env import Descriptor
 from rspo.errors import InputError, suggestion
 from rspo.gait_descriptor import Episode, describe_gaits
+from rspo.gait_drawing import strip
+from rspo.gait_pictures import Portrait, photographs, portrait
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.linkage import Linkage, far_to_near, linkage
 from rspo.robot_scene import ground, robot_scene
-from rspo.types import Box, Shape, Spec, Trajectory
+from rspo.types import Box, Played, Shape, Spec, Trajectory
 
 HORIZON = 512
 FREE = (-np.inf, np.inf)
@@ -90,15 +92,25 @@ class Mujoco(HostEnv):
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The gait that most episodes show, up to their end: docs/gaits.md."""
-        return describe_gaits(self.episodes(trajectory))
+        return describe_gaits(list(self.episodes(trajectory)))
 
-    def episodes(self, trajectory: Trajectory) -> list[Episode]:
+    def episodes(self, trajectory: Trajectory) -> Iterator[Episode]:
         """The first episode of each column, from the moment before its first action."""
         qpos = np.concatenate([trajectory.start.qpos[None], trajectory.state.qpos])
-        return [
-            Episode(self._linkage(qpos[: steps + 1, n]), fell=bool(trajectory.terminated[steps - 1, n]))
-            for n, steps in enumerate(trajectory.first.sum(0).tolist())
-        ]
+        for n, steps in enumerate(trajectory.first.sum(0).tolist()):
+            yield Episode(self._linkage(qpos[: steps + 1, n]), fell=bool(trajectory.terminated[steps - 1, n]))
+
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
+        """Each strategy's gait as a strip of frames."""
+        return {f"{number:03d}-gait.svg": strip(*one) for number, one in enumerate(self._portraits(strategies))}
+
+    def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
+        """The frames of the strips, by MuJoCo."""
+        taken = photographs(self.model, [one.robot for one in self._portraits(strategies)])
+        return {f"{number:03d}-gait.png": picture for number, picture in enumerate(taken)}
+
+    def _portraits(self, strategies: Mapping[str, Played]) -> list[Portrait]:
+        return [portrait(name, one.label, self.episodes(one.episodes())) for name, one in strategies.items()]
 
     def scene(self, state: Any) -> Sequence[Shape]:
         return robot_scene(self._linkage(state.qpos[None]), self._order)
