@@ -21,11 +21,12 @@ HOP = 0.1 * np.clip(SWING, 0, None)  # above the ground for half of each stride
 @cache
 def model(robot: str) -> Any:
     (package,) = find_spec("gymnasium").submodule_search_locations
+    before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda text: None)  # without this a deprecated word in a model leaves a log behind
     try:
         return mujoco.MjModel.from_xml_path(str(Path(package, "envs/mujoco/assets", f"{FILES[robot]}.xml")))
     finally:
-        mujoco.set_mju_user_warning(None)
+        mujoco.set_mju_user_warning(before)
 
 
 def recording(robot: str, joints: dict[int, Any], speed: float = 1.0, lift: Any = 0.0, dt: float = DT) -> Linkage:

@@ -6,6 +6,7 @@ the physics lets go of Python's lock.
 
 import abc
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -263,16 +264,31 @@ def _engine() -> Any:
     except ImportError as error:
         why = " ".join(str(error).split())
         raise InputError(f"The robots need MuJoCo ({why}): pip install 'rspo[mujoco]'.") from error
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_say)
     return mujoco
 
 
+_SAID: set[str] = set()
+
+
+def _say(text: str) -> None:
+    """A warning of the engine's, such as of a simulation that blew up; once. Without this it would go to a log that
+    the engine starts in whatever folder one is in."""
+    warning = text.partition(" Time =")[0]
+    if warning not in _SAID:
+        _SAID.add(warning)
+        print(f"MuJoCo warns: {warning}", file=sys.stderr)
+
+
 def _load(mujoco: Any, path: Path) -> Any:
-    """The engine's complaints about gymnasium's old files are not the user's: it would print them, and start a log."""
+    """The engine's complaints about gymnasium's old files are not the user's."""
+    before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda text: None)
     try:
         return mujoco.MjModel.from_xml_path(str(path))
     finally:
-        mujoco.set_mju_user_warning(None)
+        mujoco.set_mju_user_warning(before)
 
 
 def _assets() -> Path:
