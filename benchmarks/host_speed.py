@@ -62,9 +62,9 @@ class RspoRobots:
 
         env, config, _, (state, _, key) = self._run(name)
         episodes, steps = config.episodes(env.spec), config.ppo.batch
-        collect(env, state.policy, episodes, key, restart=True)
+        collect(env, state.policy, episodes, key, padding="restart")
         begun = time.perf_counter()
-        played = collect(env, state.policy, episodes, key, restart=True)
+        played = collect(env, state.policy, episodes, key, padding="restart")
         collected = time.perf_counter() - begun
         action = env.spec.action_space.to_env(played.action)[:, :, 0]
         seeds, threads = episode_seeds(key, episodes), jax.device_count()

@@ -21,21 +21,26 @@ HOP = 0.1 * np.clip(SWING, 0, None)  # above the ground for half of each stride
 @cache
 def model(robot: str) -> Any:
     (package,) = find_spec("gymnasium").submodule_search_locations
+    before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda text: None)  # without this a deprecated word in a model leaves a log behind
     try:
         return mujoco.MjModel.from_xml_path(str(Path(package, "envs/mujoco/assets", f"{FILES[robot]}.xml")))
     finally:
-        mujoco.set_mju_user_warning(None)
+        mujoco.set_mju_user_warning(before)
 
 
 def recording(robot: str, joints: dict[int, Any], speed: float = 1.0, lift: Any = 0.0, dt: float = DT) -> Linkage:
+    return linkage(model(robot), positions(robot, joints, speed, lift, dt), dt)
+
+
+def positions(robot: str, joints: dict[int, Any], speed: float = 1.0, lift: Any = 0.0, dt: float = DT) -> np.ndarray:
     """The starting pose with some positions set, put on the ground by its lowest point and then lifted."""
     qpos = np.tile(model(robot).qpos0, (MOMENTS, 1))
     qpos[:, 0] = speed * SECONDS * dt / DT
     for index, values in joints.items():
         qpos[:, index] = values
     qpos[:, HEIGHT[robot]] += lift - linkage(model(robot), qpos, dt).clearance.min(1)
-    return linkage(model(robot), qpos, dt)
+    return qpos
 
 
 def driven_cheetah(frequency: float, steps: int = 240) -> Linkage:

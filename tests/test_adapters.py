@@ -115,10 +115,10 @@ def test_however_it_is_passed(given):
         np.testing.assert_array_equal(played.reward[:, n, 0], [5, 5, 5, 0])
         np.testing.assert_array_equal(played.terminated[:, n], [0, 0, 1, 1])
     if world.can_restart:
-        np.testing.assert_array_equal(collect(world, left, 5, KEY, restart=True).obs[:, 0, 0, 0], [0, 1, 2, 0])
+        np.testing.assert_array_equal(collect(world, left, 5, KEY, padding="restart").obs[:, 0, 0, 0], [0, 1, 2, 0])
     else:
         with pytest.raises(InputError, match="DISABLED"):
-            collect(world, left, 5, KEY, restart=True)
+            collect(world, left, 5, KEY, padding="restart")
 
 
 class Zoo(pettingzoo.ParallelEnv):

@@ -12,7 +12,7 @@ import pytest
 
 from robots import DT, HOP, SWING, driven_cheetah, model, recording
 from rspo import offscreen
-from rspo.errors import InputError
+from rspo.errors import InputError, NoRendererError
 from rspo.gait import describe
 from rspo.gait_drawing import GHOSTS, WIDTH, numbers, save_strip, shots, strip
 from rspo.linkage import Linkage, far_to_near
@@ -164,7 +164,7 @@ def test_mujoco_draws_or_says_why_not() -> None:
     qpos[1, 3] = -1.0
     try:
         pictures = offscreen.render(physics, qpos, 64, 48)
-    except offscreen.NoRendererError as error:
+    except NoRendererError as error:
         pytest.skip(str(error))
     assert pictures.shape == (2, 48, 64, 3)
     assert pictures.dtype == np.uint8
@@ -174,7 +174,7 @@ def test_mujoco_draws_or_says_why_not() -> None:
 
 def test_without_opengl_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUJOCO_GL", "disabled")
-    with pytest.raises(offscreen.NoRendererError, match=r"cannot draw on this machine .*gait_drawing") as caught:
+    with pytest.raises(NoRendererError, match=r"cannot draw on this machine .*gait_drawing") as caught:
         offscreen.render(model("hopper"), model("hopper").qpos0[None])
     assert "\n" not in str(caught.value)
 

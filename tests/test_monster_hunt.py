@@ -14,7 +14,7 @@ from plain_games import GRID, PlainMonsterHunt, spawn
 from rspo.distributions import Categorical
 from rspo.envs.monster_hunt import MonsterHunt, State, heatmap_in, meeting_heatmap, statistics
 from rspo.rollout import collect
-from rspo.types import Discrete, Trajectory
+from rspo.types import Discrete, Played, Trajectory
 
 STAY, RIGHT, LEFT, UP, DOWN = range(5)
 SECOND_CLOSEST, VERTICAL, SECOND_EATS = 1, 2, 4  # coins that show their other side
@@ -540,8 +540,9 @@ def test_the_heat_map_is_among_the_numbers_behind_a_name(games, name, cell):
 
 
 def test_the_picture_has_a_heat_map_for_each_strategy(games):
-    stats = {name: MonsterHunt().describe(games[name, SHARP]).stats for name in ("apples", "one corner")}
-    picture = MonsterHunt().pictures(stats)["meeting.svg"]
+    found = {name: MonsterHunt().describe(games[name, SHARP]) for name in ("apples", "one corner")}
+    played = {name: Played(each.label, each.stats, lambda: None) for name, each in found.items()}
+    picture = MonsterHunt().pictures(played)["meeting.svg"]
     assert picture.count("of the time<") == 2
     assert ">apples<" in picture
     assert ">one corner<" in picture

@@ -1,5 +1,6 @@
 """The robots: step by step what gymnasium's v5 environments give, and what falling means."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gymnasium
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import rspo
+import rspo.envs.mujoco as robots
 from rspo.envs.mujoco import ROBOTS, Mujoco
 from rspo.errors import InputError
 from rspo.types import Box
@@ -86,6 +88,24 @@ def test_what_there_is_not_is_said(arguments, words):
 def test_loading_a_robot_says_nothing(capfd):
     Mujoco("half-cheetah")
     assert capfd.readouterr() == ("", "")
+    assert not Path("MUJOCO_LOG.TXT").exists()
+
+
+def test_a_simulation_that_blows_up_is_said_once_and_leaves_no_log(capfd, monkeypatch):
+    """In threads of the collector's too, which step while Python's lock is let go of."""
+    monkeypatch.setattr(robots, "_SAID", set())
+    batches = [Mujoco("hopper").batch(2) for _ in range(4)]
+
+    def blow_up(ours):
+        ours.reset(np.arange(2), np.arange(2))
+        for data in ours.datas:
+            data.qvel[:] = 1e12
+        return ours.step(np.arange(2), np.zeros((2, 1, 3), np.float32))
+
+    with ThreadPoolExecutor(4) as pool:
+        steps = list(pool.map(blow_up, batches))
+    assert all(np.isfinite(step.obs).all() for step in steps)
+    assert capfd.readouterr().err.count("MuJoCo warns: Nan, Inf or huge value in QVEL") == 1
     assert not Path("MUJOCO_LOG.TXT").exists()
 
 

@@ -38,7 +38,7 @@ def fitted(model, episodes, steps):
     return _fit(Predictor(model, optax.adam(RATE).init(model)), episodes, steps, RATE).model
 
 
-def play(policy, seed=0, padding=True):
+def play(policy, seed=0, padding="count"):
     return collect(ENV, policy, 64, jax.random.key(seed), padding=padding)
 
 

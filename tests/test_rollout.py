@@ -13,7 +13,7 @@ from worlds import Clock, Steady, Tabular
 
 ENV, HORIZON, EPISODES = Clock(), 5, 64
 POLICY = Tabular(jnp.asarray([[0.2, 0.1, -0.4], [0.3, -0.1, 0.0], [1.5, 0.0, 0.0]]))
-play = jax.jit(partial(collect, ENV, episodes=EPISODES), static_argnames=("padding", "restart", "greedy", "record"))
+play = jax.jit(partial(collect, ENV, episodes=EPISODES), static_argnames=("padding", "greedy", "record"))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_states_are_kept_only_when_asked():
 
 def test_padding_counts_the_steps_after_the_end_or_not(episodes):
     assert episodes.counted.all()
-    dropped = play(POLICY, key=jax.random.key(0), padding=False)
+    dropped = play(POLICY, key=jax.random.key(0), padding="drop")
     np.testing.assert_array_equal(dropped.counted, dropped.live)
     np.testing.assert_array_equal(dropped.action, episodes.action)
 
@@ -124,14 +124,14 @@ def test_an_episode_ends_once():
 
 
 def test_an_episode_can_end_at_its_first_step():
-    ended = collect(Steady(horizon=3, stop=1.0), uniform_policy(2), 4, jax.random.key(0), padding=False)
+    ended = collect(Steady(horizon=3, stop=1.0), uniform_policy(2), 4, jax.random.key(0), padding="drop")
     np.testing.assert_array_equal(ended.reward[..., 0], [[1] * 4, [0] * 4, [0] * 4])
     np.testing.assert_array_equal(ended.counted, [[True] * 4, [False] * 4, [False] * 4])
     assert ended.terminated.all()
 
 
 def test_with_restart_the_next_episode_begins_at_once():
-    played = jax.device_get(play(POLICY, key=jax.random.key(0), padding=False, restart=True, record=True))
+    played = jax.device_get(play(POLICY, key=jax.random.key(0), padding="restart", record=True))
     length, time = played.obs[..., 0, 1], played.obs[..., 0, 0]
     np.testing.assert_array_equal(time[0], 0)
     np.testing.assert_array_equal(played.terminated, time + 1 >= length)

@@ -67,7 +67,7 @@ class WrappedBatch(Batch):
         return jax.tree.map(lambda *leaves: np.stack(leaves), *filled)
 
 
-@pytest.mark.parametrize("padding", [True, False])
+@pytest.mark.parametrize("padding", ["count", "drop"])
 @pytest.mark.parametrize("greedy", [True, False])
 def test_both_collectors_give_the_same_trajectory(padding, greedy):
     settings = {"padding": padding, "greedy": greedy, "record": True}
@@ -134,7 +134,7 @@ def test_an_episode_that_ends_stands_still():
 
 
 def test_or_the_next_one_begins_at_once():
-    played = collect(Rows(), far, 5, KEY, padding=False, restart=True)
+    played = collect(Rows(), far, 5, KEY, padding="restart")
     np.testing.assert_array_equal(played.obs[:, 0, 0, 0], [0, 1, 2, 0, 1, 2, 0, 1])
     np.testing.assert_array_equal(played.reward[:, 0, 0], [1, 2, 3, 1, 2, 3, 1, 2])
     np.testing.assert_array_equal(played.terminated[:, 0], [0, 0, 1, 0, 0, 1, 0, 0])
@@ -146,14 +146,14 @@ def test_or_the_next_one_begins_at_once():
     np.testing.assert_array_equal(played.last_obs[:, 0, 0], 2)
 
 
-@pytest.mark.parametrize("restart", [True, False])
-def test_what_the_environment_cuts_short_is_not_terminated_there(restart):
-    played = collect(Rows(cut=True), far, 5, KEY, padding=not restart, restart=restart)
+@pytest.mark.parametrize("padding", ["restart", "count"])
+def test_what_the_environment_cuts_short_is_not_terminated_there(padding):
+    played = collect(Rows(cut=True), far, 5, KEY, padding=padding)
     np.testing.assert_array_equal(played.obs[:, 0, 0, 0], [0, 1, 2, 3, 3, 3, 3, 3])
     np.testing.assert_array_equal(played.truncated[:, 0], [0, 0, 1, 0, 0, 0, 0, 0])
     np.testing.assert_array_equal(played.terminated[:, 0], [0, 0, 0, 1, 1, 1, 1, 1])
     np.testing.assert_array_equal(played.first, played.live)
-    assert played.counted.all() == (not restart)
+    assert played.counted.all() == (padding == "count")
 
 
 def test_what_the_environment_gets_is_clipped_but_what_is_kept_is_not():
@@ -167,9 +167,9 @@ def test_what_the_environment_gets_is_clipped_but_what_is_kept_is_not():
 def test_the_number_of_lanes_changes_nothing(lanes, monkeypatch):
     env = Rows()
     policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
-    whole = collect(env, policy, 7, KEY, restart=True)
+    whole = collect(env, policy, 7, KEY, padding="restart")
     monkeypatch.setattr(rollout_host, "LANES", lanes)
-    again = collect(env, policy, 7, KEY, restart=True)
+    again = collect(env, policy, 7, KEY, padding="restart")
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(again), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 

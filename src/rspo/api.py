@@ -14,12 +14,12 @@ from rspo.archive import Archive
 from rspo.check import adapt, check_env, label
 from rspo.config import Config, merge, validate
 from rspo.env import PREFIXES, AnyEnv, Env, environments, make
-from rspo.errors import InputError
+from rspo.errors import InputError, NoRendererError
 from rspo.host import HostEnv
 from rspo.logs import check_log, logging
 from rspo.parallel import use_cores
 from rspo.payoff import CrossPlay, cross_play
-from rspo.pictures import pictures
+from rspo.pictures import pictures, strategies_played
 from rspo.population import diversity_of
 from rspo.presets import preset
 from rspo.report import write_report
@@ -192,7 +192,13 @@ def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | Non
     novel = [strategy for strategy in archive if strategy.status == "novel"]
     if len(novel) > 1 and (states := run.visited(novel)):
         run.save_diversity(diversity_of(novel, states))
-    run.save_pictures(pictures(env, archive, played))
+    finished = strategies_played(env, archive)
+    run.save_pictures(pictures(env, finished, played))
+    if isinstance(env, HostEnv):
+        try:
+            run.save_pictures(env.photographs(finished))
+        except NoRendererError as error:
+            view.say(str(error))
 
 
 def compilation_cache() -> None:

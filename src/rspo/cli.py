@@ -242,7 +242,7 @@ def finish(archive: "Archive", out: Path) -> int:
     if archive.interrupted:
         print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
         return 130
-    pictures = sorted(out.glob("*.svg"))
+    pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
         print(f"Pictures: {', '.join(map(str, pictures))}")
     print(f"Kept in {out}. Watch one with: rspo play {shlex.quote(str(out))} 0")

@@ -16,7 +16,7 @@ from jax import Array
 
 from rspo.errors import InputError, suggestion
 from rspo.host import HostEnv
-from rspo.types import Shape, Spec, Step, Trajectory
+from rspo.types import Played, Shape, Spec, Step, Trajectory
 
 
 class Descriptor(NamedTuple):
@@ -51,9 +51,10 @@ class Env(eqx.Module):
         """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no drawing."""
         return ()
 
-    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
-        """What to draw of a finished run's strategies, each given by its name and the `stats` of its descriptor: SVG
-        texts by file name, for the run folder (`rspo.charts` helps); nothing where there is no drawing."""
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
+        """What to draw of a finished run's strategies, by number and name: SVG texts by file name, for the run folder
+        (`rspo.charts` helps); nothing where there is no drawing. The report shows those of single strategies too,
+        whose file names begin with their number, such as "000-gait.svg"."""
         return {}
 
     def backdrop(self) -> Sequence[Shape]:

@@ -16,6 +16,10 @@ class InputError(RspoError):
     exit_code = 2
 
 
+class NoRendererError(RspoError):
+    """This machine cannot draw with OpenGL."""
+
+
 class DivergedError(RspoError):
     """Training produced a number that is not finite."""
 

@@ -14,7 +14,7 @@ from rspo.likelihood import Measure, References, cross_entropy, episode_nll
 from rspo.policy import Policy
 from rspo.recording import Recording, record
 from rspo.rollout import collect, fused
-from rspo.types import Trajectory
+from rspo.types import Padding, Trajectory
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Evaluation:
 Evaluator = Callable[[Policy, References, Array], tuple[Evaluation, Recording]]
 
 
-def make_evaluator(env: AnyEnv, episodes: int, padding: bool, restart: bool = False) -> Evaluator:
+def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
     """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's policies."""
 
     def play(policy: Policy, key: Array, greedy: bool) -> Trajectory:
-        return collect(env, policy, episodes, key, padding=padding, restart=restart, greedy=greedy, record=True)
+        return collect(env, policy, episodes, key, padding=padding, greedy=greedy, record=True)
 
     @jax.jit
     def distance(references: References, sampled: Trajectory) -> tuple[Array, Array]:
@@ -60,9 +60,8 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: bool, restart: bool = Fa
 
     @fused(env)
     def measure(policy: Policy, references: References, key: Array) -> tuple[Trajectory, Trajectory, Array, Array]:
-        sampled_key, greedy_key = jax.random.split(key)
-        sampled = play(policy, sampled_key, greedy=False)
-        return sampled, play(policy, greedy_key, greedy=True), *distance(references, sampled)
+        sampled = play(policy, _sampled_key(key), greedy=False)
+        return sampled, play(policy, _greedy_key(key), greedy=True), *distance(references, sampled)
 
     def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
         sampled, greedy, nll, accepts = jax.device_get(measure(policy, references, key))
@@ -82,13 +81,30 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: bool, restart: bool = Fa
     return evaluate
 
 
+def greedy_episodes(env: AnyEnv, policy: Policy, episodes: int, padding: Padding, key: Array) -> Trajectory:
+    """Those that an evaluation with this key plays, recorded (NumPy)."""
+
+    @fused(env)
+    def play(policy: Policy, key: Array) -> Trajectory:
+        return collect(env, policy, episodes, _greedy_key(key), padding=padding, greedy=True, record=True)
+
+    return jax.device_get(play(policy, key))
+
+
+def _sampled_key(key: Array) -> Array:
+    return jax.random.split(key)[0]
+
+
+def _greedy_key(key: Array) -> Array:
+    return jax.random.split(key)[1]
+
+
 def make_threshold(
     env: AnyEnv,
     episodes: int,
-    padding: bool,
+    padding: Padding,
     rival: Callable[[Array], Any],
     measure: Measure,
-    restart: bool = False,
 ) -> Callable[[Policy, Array], tuple[Array, Array]]:
     """`threshold(policy, key)`: delta = alpha * D(rival, policy) from `rival(key)`'s play, and that play's return."""
 
@@ -100,7 +116,7 @@ def make_threshold(
     @fused(env)
     def threshold(policy: Policy, key: Array) -> tuple[Array, Array]:
         rival_key, play_key = jax.random.split(key)
-        return score(policy, collect(env, rival(rival_key), episodes, play_key, padding=padding, restart=restart))
+        return score(policy, collect(env, rival(rival_key), episodes, play_key, padding=padding))
 
     return threshold
 

@@ -47,6 +47,7 @@ class Gait:
     bounce: float  # from the 5th to the 95th percentile of the torso's height
     standing: float  # the torso's height in the model's starting pose, to compare with
     tilt: float  # between the torso's upward axis and the vertical, mean; 180 is upside down
+    inverted: float  # the share of time in which that axis points down
     pitch: float  # mean forward lean of the torso; below 0 is backward
     shin: float | None  # mean lean of the shin that leans least, 90 is level; None without shins
     turns: float  # whole turns about the axis across the way, in all; below 0 is backward
@@ -90,6 +91,7 @@ def describe(robot: Linkage, skip: float = 0.25) -> Gait:
         bounce=float(high - low),
         standing=robot.standing,
         tilt=float(np.degrees(np.arccos(np.clip(robot.up[:, 2], -1, 1))).mean()),
+        inverted=float((robot.up[:, 2] < 0).mean()),
         pitch=math.degrees(math.atan2(mean_up[0], mean_up[2])),
         shin=_shin(robot),
         turns=float(angle[-1] - angle[0]) / math.tau,

@@ -1,5 +1,7 @@
 """A short name for a gait, built from its numbers by the thresholds that docs/gaits.md explains."""
 
+from typing import NamedTuple
+
 from rspo.gait import Foot, Gait
 
 MOVING = 0.2  # metres a second; slower is on the spot
@@ -17,16 +19,30 @@ IN_STEP, ALTERNATING = 0.15, 0.35  # between two feet's landings, as a share of 
 SMALL_STEP, LONG_STRIDE = 0.3, 1.5  # strides' length as a share of the torso's standing height
 
 
+class Words(NamedTuple):
+    """The parts of a name, "" where one would say nothing."""
+
+    direction: str
+    stride: str
+    manner: str  # posture and movement: what makes it a gait of its own
+
+    def __str__(self) -> str:
+        return " ".join(word for word in self if word)
+
+
 def name(gait: Gait, fell: bool = False) -> str:
     """As a person would say it: "handstand running", "kneeling", "two-foot hopping"."""
+    return f"{words(gait)}, then a fall" if fell else str(words(gait))
+
+
+def words(gait: Gait) -> Words:
     posture, movement = _posture(gait), _movement(gait)
     if posture == "kneeling" and movement in ("standing", "lying", "shuffling", "sliding"):
         movement = ""
     if posture == "lying" and movement in ("lying", "standing"):
         movement = ""
-    backward = "backward" if gait.speed < -MOVING else ""
-    words = " ".join(word for word in (backward, _stride(gait, movement), posture, movement) if word)
-    return f"{words}, then a fall" if fell else words
+    manner = " ".join(word for word in (posture, movement) if word)
+    return Words("backward" if gait.speed < -MOVING else "", _stride(gait, movement), manner)
 
 
 def _posture(gait: Gait) -> str:

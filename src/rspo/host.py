@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rspo.types import Shape, Spec, Trajectory
+from rspo.types import Played, Shape, Spec, Trajectory
 
 
 class HostStep(NamedTuple):
@@ -75,6 +75,10 @@ class HostEnv(abc.ABC):
         """Grids to show of the recorded episodes, as of `Env.heatmaps`."""
         return {}
 
-    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
         """What to draw of a finished run's strategies, as of `Env.pictures`."""
+        return {}
+
+    def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
+        """The same by the environment's own renderer, as PNG files by name; NoRendererError where it cannot draw."""
         return {}

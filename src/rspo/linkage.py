@@ -33,6 +33,7 @@ class Linkage:
     ends: Array  # [T, G, 2, 3] the two ends of each capsule's axis
     torso: Array  # [T, 3] where the torso's frame is
     up: Array  # [T, 3] where the torso's own upward axis points
+    qpos: Array  # [T, nq] the positions that it was made from
     joints: Array  # [T, J] the joints below the torso, in radians (metres for sliding ones)
     standing: float  # the torso's height in the model's own starting pose
     shins: tuple[tuple[int, int], ...]  # the capsule of each shin, and which of its ends is the knee
@@ -49,7 +50,7 @@ class Linkage:
 
     def between(self, start: int, stop: int) -> "Linkage":
         """A part of the time."""
-        cut = {name: getattr(self, name)[start:stop] for name in ("ends", "torso", "up", "joints")}
+        cut = {name: getattr(self, name)[start:stop] for name in ("ends", "torso", "up", "qpos", "joints")}
         return replace(self, **cut)
 
     def compact(self) -> dict[str, Any]:
@@ -113,6 +114,7 @@ def linkage(model: Model, qpos: Array, dt: float, feet: Sequence[str] | None = N
         ends=ends[1:],
         torso=torso[1:],
         up=up[1:],
+        qpos=qpos,
         joints=qpos[:, [model.jnt_qposadr[j] for j in below]],
         standing=float(torso[0, 2]),
         shins=_shins(ends[0], [limb_of[body] for body in bodies], [body in soles for body in bodies]),

@@ -12,15 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from rspo.errors import InputError, RspoError
+from rspo.errors import InputError, NoRendererError
 from rspo.linkage import Array, Model, mujoco_module
 
 BACKENDS = ("egl", "osmesa")
-SECONDS = 120  # to draw in; a software renderer needs about one a frame at worst
-
-
-class NoRendererError(RspoError):
-    """This machine cannot draw with OpenGL."""
+SECONDS = 120  # to draw in, and one more a picture: what a software renderer needs at worst
 
 
 def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Array:
@@ -36,7 +32,7 @@ def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Ar
         mujoco_module().mj_saveModel(model, str(Path(folder, "model.mjb")), None)
         np.save(Path(folder, "qpos.npy"), np.asarray(qpos, np.float64))
         for backend in [asked] if asked else BACKENDS:
-            if not (failure := _attempt(folder, backend, width, height)):
+            if not (failure := _attempt(folder, backend, width, height, SECONDS + len(qpos))):
                 return np.asarray(np.load(Path(folder, "pictures.npy"), allow_pickle=False))
             failures.append(f"{backend}: {failure}")
     raise NoRendererError(
@@ -45,17 +41,17 @@ def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Ar
     )
 
 
-def _attempt(folder: str, backend: str, width: int, height: int) -> str:
+def _attempt(folder: str, backend: str, width: int, height: int, seconds: int) -> str:
     """Draw with one OpenGL library; the reason if it did not work."""
     environment = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}
     environment |= {"MUJOCO_GL": backend, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
     command = [sys.executable, "-P", "-m", "rspo.offscreen", folder, str(width), str(height)]
     try:
         done = subprocess.run(  # in the folder, for MuJoCo leaves a log where it fails
-            command, env=environment, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
+            command, env=environment, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"no picture within {SECONDS} s"
+        return f"no picture within {seconds} s"
     if done.returncode == 0:
         return ""
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]

@@ -1,16 +1,36 @@
 """The pictures of a finished run, by file name: cross-play, and what the environment draws of its strategies."""
 
+from collections.abc import Mapping
+from functools import cache
+
 from rspo import charts
-from rspo.archive import Archive
+from rspo.archive import Archive, Strategy
+from rspo.config import Config
 from rspo.env import AnyEnv
+from rspo.evaluation import greedy_episodes
 from rspo.payoff import CrossPlay, name_of
+from rspo.search import keys
+from rspo.types import Played, Trajectory
 from rspo.view import printable
 
 
-def pictures(env: AnyEnv, archive: Archive, played: CrossPlay | None) -> dict[str, str]:
+def strategies_played(env: AnyEnv, archive: Archive) -> dict[str, Played]:
+    """By number and name. Their episodes are played when they are asked for, and once."""
+    return {printable(name_of(strategy)): _played(env, archive.config, strategy) for strategy in archive}
+
+
+def _played(env: AnyEnv, config: Config, strategy: Strategy) -> Played:
+    @cache
+    def episodes() -> Trajectory:
+        key = keys(config, strategy.index, strategy.attempt).evaluate
+        return greedy_episodes(env, strategy.policy, config.judge.episodes, config.ppo.padding, key)
+
+    return Played(strategy.descriptor, strategy.evaluation.stats, episodes)
+
+
+def pictures(env: AnyEnv, strategies: Mapping[str, Played], played: CrossPlay | None) -> dict[str, str]:
     """Each as SVG text."""
-    named = {printable(name_of(strategy)): strategy.evaluation.stats for strategy in archive}
-    drawn = dict(env.pictures(named))
+    drawn = dict(env.pictures(strategies))
     if played is not None:
         drawn["crossplay.svg"] = cross_play_picture(played)
     return drawn

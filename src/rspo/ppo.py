@@ -13,7 +13,7 @@ from rspo.gae import gae
 from rspo.objective import Score
 from rspo.parallel import map_samples, sum_over_samples
 from rspo.policy import Normalizer, Policy
-from rspo.types import Trajectory
+from rspo.types import Padding, Trajectory
 
 Span = tuple[float, float]
 
@@ -54,7 +54,7 @@ class PPO:
     """Scale observations by their running mean and deviation."""
     normalize_reward: bool = False
     """Divide each stream's reward by the running deviation of its discounted sum."""
-    padding: Literal["count", "drop", "restart"] = "count"
+    padding: Padding = "count"
     """Steps after an early end of the episode: they repeat its last moment and count in likelihoods and losses, or are
     left out of both; or a new episode begins at once, and returns are those of the first."""
     init: Literal["fresh", "same"] = "fresh"

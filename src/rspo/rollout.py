@@ -11,7 +11,7 @@ from rspo import rollout_host
 from rspo.distributions import Distribution
 from rspo.env import AnyEnv
 from rspo.host import HostEnv
-from rspo.types import Trajectory
+from rspo.types import Padding, Trajectory
 
 
 def fused(env: AnyEnv) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -26,22 +26,19 @@ def collect(
     episodes: int,
     key: Array,
     *,
-    padding: bool = True,
-    restart: bool = False,
+    padding: Padding = "count",
     greedy: bool = False,
     record: bool = False,
 ) -> Trajectory:
     """Play `episodes` episodes side by side from their start to the horizon.
 
-    After termination an episode stands still: same observation, reward 0. With `padding` those steps count in
-    losses and likelihoods (the paper's sums compare trajectories of one fixed length); without, only live steps do.
-    With `restart` a new episode begins there instead, and every step is live.
+    After termination an episode stands still: same observation, reward 0. With the padding "count" those steps count
+    in losses and likelihoods (the paper's sums compare trajectories of one fixed length); with "drop" only live steps
+    do. With "restart" a new episode begins there instead, and every step is live.
     """
     if isinstance(env, HostEnv):
-        return rollout_host.collect(
-            env, policy, episodes, key, padding=padding, restart=restart, greedy=greedy, record=record
-        )
-    spec = env.spec
+        return rollout_host.collect(env, policy, episodes, key, padding=padding, greedy=greedy, record=record)
+    spec, restart = env.spec, padding == "restart"
     reset_key, step_key, action_key = jax.random.split(key, 3)
     steps = (spec.horizon, episodes)
     noise = jax.random.uniform(step_key, (*steps, spec.step_noise))
@@ -69,7 +66,7 @@ def collect(
     carry = (state, obs, jnp.ones(episodes, bool))
     (_, last_obs, _), (rows, states) = jax.lax.scan(body, carry, (noise, action_noise, again))
     obs, action, log_prob, reward, terminated, live = rows
-    counted = jnp.ones_like(live) if padding else live
+    counted = jnp.ones_like(live) if padding == "count" else live
     return Trajectory(obs, action, log_prob, reward, terminated, live, counted, last_obs, states, start)
 
 

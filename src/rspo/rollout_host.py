@@ -22,7 +22,7 @@ from jax import Array
 from rspo.distributions import Distribution, Noise
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
-from rspo.types import Trajectory
+from rspo.types import Padding, Trajectory
 
 LANES = 64  # instances in one batch at most: more would only wait for each other
 Act = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -34,14 +34,13 @@ def collect(
     episodes: int,
     key: Array,
     *,
-    padding: bool = True,
-    restart: bool = False,
+    padding: Padding = "count",
     greedy: bool = False,
     record: bool = False,
 ) -> Trajectory:
     """As `rspo.rollout.collect`; arrays are NumPy's."""
     spec = env.spec
-    if restart and not env.can_restart:
+    if padding == "restart" and not env.can_restart:
         raise InputError(
             "ppo.padding is 'restart', but this vector environment cannot reset single environments: make it with "
             "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to 'count' or 'drop'."
@@ -59,7 +58,7 @@ def collect(
 
     def play(share: slice) -> _Record:
         batch, act = free.get()  # at once: there is one for every thread
-        rows = _play(env, batch, act, _padded(noise[:, share], lanes), seeds[share], restart, record, stop)
+        rows = _play(env, batch, act, _padded(noise[:, share], lanes), seeds[share], padding, record, stop)
         free.put((batch, act))
         return rows
 
@@ -121,7 +120,7 @@ def _play(
     act: Act,
     noise: np.ndarray,
     seeds: np.ndarray,
-    restart: bool,
+    padding: Padding,
     record: bool,
     stop: threading.Event,
 ) -> _Record:
@@ -152,7 +151,7 @@ def _play(
             rows.states.append(states())
         # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
         cut |= rows.truncated[t]
-        if restart and (again := np.flatnonzero(~live & ~cut)).size:
+        if padding == "restart" and (again := np.flatnonzero(~live & ~cut)).size:
             seeds[again] += 1
             obs[again] = batch.reset(again, seeds[again])
             live[again] = True
@@ -161,7 +160,7 @@ def _play(
     return rows
 
 
-def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory:
+def _trajectory(env: HostEnv, parts: list[_Record], padding: Padding) -> Trajectory:
     def join(name: str, axis: int = 1) -> Any:
         return np.concatenate([getattr(part, name) for part in parts], axis)
 
@@ -174,7 +173,7 @@ def _trajectory(env: HostEnv, parts: list[_Record], padding: bool) -> Trajectory
     return Trajectory(
         **rows,
         live=live,
-        counted=live | padding,
+        counted=live | (padding == "count"),
         last_obs=join("last_obs", 0),
         state=jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *states) if states else None,
         start=jax.tree.map(lambda *leaves: np.concatenate(leaves, 0), *(part.start for part in parts)),

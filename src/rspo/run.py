@@ -10,7 +10,7 @@ checkpoint.safetensors        where the iteration under way stands
 summary.json                  what `rspo evaluate --json` prints
 crossplay.json                at the end of a run with two agents: what every strategy earns with every other one
 diversity.json                how different its distinct strategies are
-*.svg                         pictures of the finished run
+*.svg, *.png                  pictures of the finished run
 times.json                    seconds of work, apart from the rest because no two runs take equally long
 report.html                   the page to open
 lock                          held while a process works on the folder
@@ -230,9 +230,9 @@ class Run:
     def save_diversity(self, score: PopulationDiversity) -> None:
         store.write(self.path / "diversity.json", store.pack_json({"run": self.identity, **dataclasses.asdict(score)}))
 
-    def save_pictures(self, drawn: Mapping[str, str]) -> None:
-        for name, text in drawn.items():
-            store.write(self.path / name, text.encode())
+    def save_pictures(self, drawn: Mapping[str, str | bytes]) -> None:
+        for name, picture in drawn.items():
+            store.write(self.path / name, picture.encode() if isinstance(picture, str) else picture)
 
     def _save_checkpoint(self, position: Position) -> None:
         arrays = store.named_leaves(jax.device_get(position.state))

@@ -86,15 +86,14 @@ class Tools:
     """The jitted programs of a run, built once: keeping one more policy never compiles anything anew."""
 
     def __init__(self, env: AnyEnv, config: Config) -> None:
-        padding, restart = config.ppo.padding == "count", config.ppo.padding == "restart"
-        episodes = config.judge.episodes
+        padding, episodes = config.ppo.padding, config.judge.episodes
         self.config = config
         self.trainer = make_trainer(env, config, ROWS)
         self.template, self.memory = shapes(config, env.spec)
-        self.evaluate = make_evaluator(env, episodes, padding, restart)
-        self.threshold = make_threshold(env, episodes, padding, self._rival(env), config.measure, restart)
+        self.evaluate = make_evaluator(env, episodes, padding)
+        self.threshold = make_threshold(env, episodes, padding, self._rival(env), config.measure)
         batch = config.episodes(env.spec)
-        play = lambda policy, key: collect(env, policy, batch, key, padding=padding, restart=restart)  # noqa: E731
+        play = lambda policy, key: collect(env, policy, batch, key, padding=padding)  # noqa: E731
         self.remember = fused(env)(lambda state, policy, key: config.method.remember(state, policy, play, key))
 
     def _rival(self, env: AnyEnv) -> Callable[[Array], Any]:

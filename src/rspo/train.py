@@ -54,11 +54,10 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     objective, settings = config.method, config.ppo
     optimizer = ppo.make_optimizer(settings)
     episodes = config.episodes(env.spec)
-    restart = settings.padding == "restart"
 
     def play(state: TrainState, key: Array) -> Trajectory:
         collect_key = _update_keys(key, state.update)[0]
-        return collect(env, state.policy, episodes, collect_key, padding=settings.padding == "count", restart=restart)
+        return collect(env, state.policy, episodes, collect_key, padding=settings.padding)
 
     def learn(
         state: TrainState, references: References, trajectory: Trajectory, key: Array
@@ -83,7 +82,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
             counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
             policy = Policy(policy.actor, policy.critic, policy.normalizer.update(trajectory.obs, counted))
         objective_state = objective.update(state.objective, trajectory, objective_key)
-        first = trajectory.first if restart else trajectory.live
+        first = trajectory.first
         metrics = {"return": (trajectory.reward * first[..., None]).sum(0).mean(), "length": first.sum(0).mean()}
         state = TrainState(policy, opt_state, objective_state, returns, state.update + 1)
         return state, metrics | score.metrics | learned

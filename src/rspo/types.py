@@ -4,8 +4,9 @@ P population, T time, N environments, A agents, C channels, R references.
 A is always there (1 for one agent); agents are homogeneous and share one policy.
 """
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -77,6 +78,10 @@ class Spec(NamedTuple):
     """How many uniform numbers in [0, 1) one step consumes."""
 
 
+Padding = Literal["count", "drop", "restart"]
+"""What follows when an episode ends before the horizon (`PPO.padding`)."""
+
+
 class Step(NamedTuple):
     """What one step of one environment gives. There is no automatic reset: `obs` is always the one after the action."""
 
@@ -97,13 +102,13 @@ class Samples(NamedTuple):
 
 class Trajectory(eqx.Module):
     """A batch of episodes, one a column, all of the horizon's length. One that terminates early stays frozen until
-    then, or, with `restart`, gives way to the next one."""
+    then, or, with the padding "restart", gives way to the next one."""
 
     obs: Array  # [T, N, A, O] before the action
     action: Array  # [T, N, A] choices, or [T, N, A, D] numbers in the policy's units
     log_prob: Array  # [T, N, A] under the policy that acted
     reward: Array  # [T, N, A]
-    terminated: Array  # [T, N] true from the terminating step on; with `restart`, at terminating steps alone
+    terminated: Array  # [T, N] true from the terminating step on; with "restart", at terminating steps alone
     live: Array  # [T, N] false on the frozen steps after termination
     counted: Array  # [T, N] the steps that enter losses and likelihoods: the live ones, or all (`PPO.padding`)
     last_obs: Array  # [N, A, O] after the last action
@@ -123,6 +128,14 @@ class Trajectory(eqx.Module):
         xp = ended.__array_namespace__()
         before = xp.concat([xp.zeros_like(ended[:1]), ended[:-1]])
         return xp.cumulative_sum(xp.astype(before, xp.int32), axis=0) == 0
+
+
+class Played(NamedTuple):
+    """What `pictures` knows of a finished strategy."""
+
+    label: str | None  # of its descriptor
+    stats: Mapping[str, float]  # the same
+    episodes: Callable[[], Trajectory]  # plays its greedy evaluation episodes again, recorded (NumPy)
 
 
 class Shape(NamedTuple):

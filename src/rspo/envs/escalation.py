@@ -20,7 +20,7 @@ from jax import Array
 from rspo import charts
 from rspo.env import Descriptor, Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
-from rspo.types import Discrete, Shape, Spec, Step, Trajectory
+from rspo.types import Discrete, Played, Shape, Spec, Step, Trajectory
 
 ALWAYS = "L=always"
 
@@ -101,10 +101,10 @@ class Escalation(Env):
         light = Shape("light", *drawn(state.light), 0.45 * CELL_WIDTH, f"L={int(state.length)}")
         return [light, *draw_agents(state.agents)]
 
-    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
         """The distribution of the cooperation length, one histogram a strategy."""
         title = "Cooperation length L: share of the episodes"
-        lengths = {name: lengths_in(stats, self.spec.horizon) for name, stats in strategies.items()}
+        lengths = {name: lengths_in(played.stats, self.spec.horizon) for name, played in strategies.items()}
         return {"cooperation.svg": charts.bars(title, lengths, axis="L")}
 
     def backdrop(self) -> Sequence[Shape]:

@@ -31,7 +31,7 @@ from jax import Array
 from rspo import charts
 from rspo.env import Descriptor, Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, free_position, same, spawn, walk
-from rspo.types import Discrete, Shape, Spec, Step, Trajectory
+from rspo.types import Discrete, Played, Shape, Spec, Step, Trajectory
 
 SETTLED = 10  # steps that the agents are given to find their places before a strategy is read off
 NAMES = ("Apple", "Corner", "Edge", "Chase", "Interior")
@@ -125,11 +125,11 @@ class MonsterHunt(Env):
         apples = [Shape("apple", *drawn(apple), 0.2 * CELL_WIDTH) for apple in state.apples]
         return [Shape("monster", *drawn(state.monster), 0.45 * CELL_WIDTH), *apples, *draw_agents(state.agents)]
 
-    def pictures(self, strategies: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
         """Where the agents meet, one heat map a strategy."""
         title = "Where the two agents stand together, in % of that time"
         share = lambda stats: f"together {stats.get('together', 0.0):.0%} of the time"  # noqa: E731
-        maps = {name: (heatmap_in(stats), share(stats)) for name, stats in strategies.items()}
+        maps = {name: (heatmap_in(played.stats), share(played.stats)) for name, played in strategies.items()}
         return {"meeting.svg": charts.grids(title, maps)}
 
     def backdrop(self) -> Sequence[Shape]:

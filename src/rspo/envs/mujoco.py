@@ -6,7 +6,8 @@ the physics lets go of Python's lock.
 
 import abc
 import importlib.util
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +15,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from rspo.env import Descriptor
 from rspo.errors import InputError, suggestion
+from rspo.gait_descriptor import Episode, describe_gaits
+from rspo.gait_drawing import strip
+from rspo.gait_pictures import Portrait, photographs, portrait
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.linkage import Linkage, far_to_near, linkage
 from rspo.robot_scene import ground, robot_scene
-from rspo.types import Box, Shape, Spec
+from rspo.types import Box, Played, Shape, Spec, Trajectory
 
 HORIZON = 512
 FREE = (-np.inf, np.inf)
@@ -86,19 +91,42 @@ class Mujoco(HostEnv):
     def batch(self, size: int) -> "Simulations":
         return (WholeBody if self.robot.whole_body else Planar)(self, size)
 
+    def describe(self, trajectory: Trajectory) -> Descriptor:
+        """The gait that most episodes show, up to their end: docs/gaits.md."""
+        return describe_gaits(list(self.episodes(trajectory)))
+
+    def episodes(self, trajectory: Trajectory) -> Iterator[Episode]:
+        """The first episode of each column, from the moment before its first action."""
+        qpos = np.concatenate([trajectory.start.qpos[None], trajectory.state.qpos])
+        for n, steps in enumerate(trajectory.first.sum(0).tolist()):
+            yield Episode(self._linkage(qpos[: steps + 1, n]), fell=bool(trajectory.terminated[steps - 1, n]))
+
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
+        """Each strategy's gait as a strip of frames."""
+        return {f"{number:03d}-gait.svg": strip(*one) for number, one in enumerate(self._portraits(strategies))}
+
+    def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
+        """The frames of the strips, by MuJoCo."""
+        taken = photographs(self.model, [one.robot for one in self._portraits(strategies)])
+        return {f"{number:03d}-gait.png": picture for number, picture in enumerate(taken)}
+
+    def _portraits(self, strategies: Mapping[str, Played]) -> list[Portrait]:
+        return [portrait(name, one.label, self.episodes(one.episodes())) for name, one in strategies.items()]
+
     def scene(self, state: Any) -> Sequence[Shape]:
-        return robot_scene(self._linkage(state.qpos), self._order)
+        return robot_scene(self._linkage(state.qpos[None]), self._order)
 
     def backdrop(self) -> Sequence[Shape]:
         return ground()
 
     def _linkage(self, qpos: np.ndarray) -> Linkage:
-        return linkage(self.model, qpos[None], self.model.opt.timestep * self.robot.frame_skip)
+        """Of positions [T, nq]."""
+        return linkage(self.model, qpos, self.model.opt.timestep * self.robot.frame_skip)
 
     @cached_property
     def _order(self) -> np.ndarray:
         """Capsules from far to near in the starting pose; the same in every moment, so that each keeps its place."""
-        return far_to_near(self._linkage(self.model.qpos0))
+        return far_to_near(self._linkage(self.model.qpos0[None]))
 
 
 class Simulations(Batch):
@@ -236,16 +264,31 @@ def _engine() -> Any:
     except ImportError as error:
         why = " ".join(str(error).split())
         raise InputError(f"The robots need MuJoCo ({why}): pip install 'rspo[mujoco]'.") from error
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_say)
     return mujoco
 
 
+_SAID: set[str] = set()
+
+
+def _say(text: str) -> None:
+    """A warning of the engine's, such as of a simulation that blew up; once. Without this it would go to a log that
+    the engine starts in whatever folder one is in."""
+    warning = text.partition(" Time =")[0]
+    if warning not in _SAID:
+        _SAID.add(warning)
+        print(f"MuJoCo warns: {warning}", file=sys.stderr)
+
+
 def _load(mujoco: Any, path: Path) -> Any:
-    """The engine's complaints about gymnasium's old files are not the user's: it would print them, and start a log."""
+    """The engine's complaints about gymnasium's old files are not the user's."""
+    before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda text: None)
     try:
         return mujoco.MjModel.from_xml_path(str(path))
     finally:
-        mujoco.set_mju_user_warning(None)
+        mujoco.set_mju_user_warning(before)
 
 
 def _assets() -> Path:

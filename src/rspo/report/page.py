@@ -9,6 +9,7 @@ import numpy as np
 from rspo.report.animation import animations
 from rspo.report.charts import POINTS, Chart, Line, Mark, chart, fixed
 from rspo.report.diversity import cross_play, heatmaps, matrix
+from rspo.report.drawings import drawings
 from rspo.report.reading import Found, RunFolder
 from rspo.report.render import embedded, render
 
@@ -50,6 +51,7 @@ def run_page(run: RunFolder) -> str:
         missing=_missing(run, counts),
         trimmed=_trimmed(run, counts),
         legend=_legend(run),
+        drawings=drawings(run),
         off_at=OFF,
         thinned=-(-updates // POINTS) if updates > POINTS else None,
         matrix=matrix(run, cards),
