@@ -52,6 +52,17 @@ def test_what_does_not_repeat_has_no_stride(joints: np.ndarray) -> None:
     assert find_stride(joints, DT).frequency is None
 
 
+@given(st.integers(0, 10_000), st.integers(3, 60), st.sampled_from([0.0, 0.9, 1.0]))
+def test_any_motion_has_a_stride_or_none(seed: int, moments: int, drift: float) -> None:
+    """Short, jerky or drifting ones too, whose correlations can all be below 0."""
+    joints = np.random.default_rng(seed).standard_normal((moments, 2))
+    for t in range(1, moments):
+        joints[t] += drift * joints[t - 1]
+    stride = find_stride(joints, 0.05)
+    assert 0 <= stride.periodicity <= 1
+    assert stride.frequency is None or 0 < stride.frequency <= 10
+
+
 @given(st.floats(0, 0.99), st.floats(0.2, 0.8), st.floats(0.2, 0.8))
 def test_the_phase_of_a_foot(lag: float, duty: float, other_duty: float) -> None:
     """The middle of the other's contact comes `lag` strides after the middle of the first's, whatever their lengths."""

@@ -131,7 +131,8 @@ def find_stride(joints: Array, dt: float) -> Stride:
     inner = correlation[1:-1]
     # Over one stride the correlations of what varies about its mean sum to 0: the first peak comes after one below 0.
     left_the_start = np.logical_or.accumulate(inner < 0)
-    peaks = 1 + np.flatnonzero(left_the_start & (inner > correlation[:-2]) & (inner >= correlation[2:]))
+    is_peak = left_the_start & (inner > 0) & (inner > correlation[:-2]) & (inner >= correlation[2:])
+    peaks = 1 + np.flatnonzero(is_peak)
     if len(peaks) == 0:
         return Stride(None, 0.0)
     peak = int(peaks[correlation[peaks] >= EQUAL_PEAK * correlation[peaks].max()][0])
