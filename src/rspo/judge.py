@@ -15,8 +15,8 @@ class Verdict(NamedTuple):
     distant: bool
     """Each kept policy accepts at least `judge.accept` of its sampled episodes."""
     new: bool
-    """Its episodes show one strategy, and no earlier policy that did not fail shows it. Where an environment has no
-    names, distance must do."""
+    """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first one is new whatever it
+    shows. Where an environment has no names, distance must do."""
 
     @property
     def status(self) -> Status:
@@ -37,5 +37,5 @@ def judge(evaluation: Evaluation, archive: Archive, random_return: float) -> Ver
     return Verdict(
         good=good,
         distant=all(accepted >= settings.accept for accepted in evaluation.accepted_by),
-        new=evaluation.descriptor is None or (evaluation.clear and evaluation.descriptor not in names),
+        new=evaluation.descriptor is None or not earlier or (evaluation.clear and evaluation.descriptor not in names),
     )
