@@ -197,6 +197,11 @@ def test_handstand_and_upright_differ_in_numbers() -> None:
     assert [foot.duty > 0.05 for foot in handstand.feet] == [False, True]
 
 
+def test_a_gait_is_called_the_same_whether_its_strides_are_regular_or_not() -> None:
+    gait = describe(SCRIPTED["hopping"]())
+    assert name(replace(gait, stride_frequency=None, periodicity=0.39)) == name(gait) == "hopping"
+
+
 def test_a_fall_is_part_of_the_name() -> None:
     assert name(describe(recording("hopper", {}, speed=0)), fell=True) == "standing, then a fall"
 

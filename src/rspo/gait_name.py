@@ -111,10 +111,8 @@ def _apart(feet: list[Foot]) -> float | None:
 
 
 def _stride(gait: Gait, movement: str) -> str:
-    if not movement.endswith(("running", "walking", "hopping")):
+    if not movement.endswith(("running", "walking", "hopping")) or gait.stride_length is None:
         return ""
-    if gait.stride_length is None:
-        return "irregular"
     relative = abs(gait.stride_length) / gait.standing
     return "small-step" if relative < SMALL_STEP else "long-stride" if relative > LONG_STRIDE else ""
 
