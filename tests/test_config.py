@@ -105,6 +105,7 @@ def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None
         ("judge.attempts", 0),
         ("judge.accept", 1.5),
         ("method.release", 1.5),
+        ("method.ungated", -0.5),
         ("iterations", 10**9),
     ],
 )

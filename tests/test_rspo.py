@@ -184,6 +184,24 @@ def test_after_its_release_an_iteration_is_plain_reinforcement_learning(method):
     assert after.metrics["intrinsic"] == 0
 
 
+@pytest.mark.parametrize("switch", ["hard", "smooth"])
+def test_before_its_gate_the_reward_driven_term_counts_whatever_is_accepted(switch):
+    """As under references that reject all; the other streams are as the filter says, and after it everything is."""
+    case, paper = Case(0, 2), RSPO(switch=switch, lambda_r=0.5, streams="per-reference")
+    method = dataclasses.replace(paper, ungated=0.25)
+    all_rejected = plain.references(case.policies, [1e6, 1e6], CAPACITY, 2, memory=case.models)
+    before, after = (score(method, case.trajectory, case.references, progress) for progress in (0.24, 0.26))
+    gated, rejected = (score(paper, case.trajectory, references) for references in (case.references, all_rejected))
+    np.testing.assert_array_equal(after.weight, gated.weight)
+    np.testing.assert_array_equal(after.reward, gated.reward)
+    driven = slice(1 + CAPACITY, None)  # the task's stream, the behaviour-driven ones, then these
+    np.testing.assert_array_equal(before.weight[..., driven], rejected.weight[..., driven])
+    np.testing.assert_array_equal(before.reward[..., driven], rejected.reward[..., driven])
+    np.testing.assert_array_equal(before.weight[..., : 1 + CAPACITY], gated.weight[..., : 1 + CAPACITY])
+    assert (before.weight[..., driven] != gated.weight[..., driven]).any()
+    assert not before.weight[..., 1 + CAPACITY + 2 :].any()  # room without a reference
+
+
 def test_masking_a_single_stream_would_mask_the_intrinsic_reward_too():
     with pytest.raises(InputError, match=r"method\.rejected .* method\.streams"):
         RSPO(rejected="mask", streams="single", lambda_b=0.0, lambda_r=1.0).validate()

@@ -15,8 +15,8 @@ class Verdict(NamedTuple):
     distant: bool
     """Each kept policy accepts at least `judge.accept` of its sampled episodes."""
     new: bool
-    """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first one is new whatever it
-    shows. Where an environment has no names, distance must do."""
+    """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first one is new whatever
+    it shows. Where an environment has no names, distance must do."""
 
     @property
     def status(self) -> Status:

@@ -42,6 +42,10 @@ class RSPO(Objective):
     release: float = 0.0
     """Last part of an iteration, in which the filter is lifted: a policy in the basin of a new strategy converges to it
     undisturbed, and one that only keeps to the boundary slides back and is seen to. 0: never (the paper)."""
+    ungated: float = 0.0
+    """First part of an iteration, in which the reward-driven intrinsic reward counts whatever is accepted, as in a path
+    of the authors' code: a start towards unusual rewards, which unusual moves alone may not lead to. 0: never (the
+    paper)."""
     predictor_hidden: int = 64
     """Width of the reward predictor's two hidden layers."""
     predictor_training: Literal["after", "during"] = "after"
@@ -85,17 +89,18 @@ class RSPO(Objective):
         phi_j = accepted | (progress >= 1 - self.release)
         phi = phi_j.all(-1)  # [N, A]
         gate = self._gate(phi_j, references.mask)  # [N, A, R]
-        intrinsic = []  # (lambda, r_int [T, N, A, R])
+        intrinsic = []  # (lambda, gate [N, A, R], r_int [T, N, A, R])
         if self.lambda_b > 0:
-            intrinsic.append((self.lambda_b, nll))
+            intrinsic.append((self.lambda_b, gate, nll))
         if self.lambda_r > 0:
-            intrinsic.append((self.lambda_r, self._prediction_error(trajectory, references, gate)))
+            gate = jnp.where(progress < self.ungated, jnp.broadcast_to(references.mask, gate.shape), gate)
+            intrinsic.append((self.lambda_r, gate, self._prediction_error(trajectory, references, gate)))
         reward, weight = self._task(trajectory.reward, phi)
-        reward, weight = self._combine(reward, weight, gate, intrinsic)
+        reward, weight = self._combine(reward, weight, intrinsic)
         metrics = {
             "accepted": accepted.all(-1).mean(),
             "accepted_by": accepted.mean((0, 1)),
-            "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, r in intrinsic), jnp.zeros(())),
+            "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, gate, r in intrinsic), jnp.zeros(())),
         }
         return Score(reward, weight, metrics)
 
@@ -132,14 +137,14 @@ class RSPO(Objective):
         return reward, jnp.broadcast_to(weight, reward.shape)
 
     def _combine(
-        self, task: Array, task_weight: Array, gate: Array, intrinsic: list[tuple[float, Array]]
+        self, task: Array, task_weight: Array, intrinsic: list[tuple[float, Array, Array]]
     ) -> tuple[Array, Array]:
         """Lay the streams side by side: [T, N, A, C] rewards and weights."""
         if self.streams == "single":
-            bonus = sum(((lam * gate * r).sum(-1) for lam, r in intrinsic), jnp.zeros_like(task))
+            bonus = sum(((lam * gate * r).sum(-1) for lam, gate, r in intrinsic), jnp.zeros_like(task))
             return (task + bonus)[..., None], task_weight[..., None]
         rewards, weights = [task[..., None]], [task_weight[..., None]]
-        for lam, r in intrinsic:
+        for lam, gate, r in intrinsic:
             weight = jnp.broadcast_to(gate, r.shape)
             if self.streams == "grouped":
                 # The mean over the references that reject, so that the stream's weight, not its scale, fades to 0.
