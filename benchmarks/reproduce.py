@@ -74,7 +74,7 @@ ESCALATION = [
         ("rspo", "hard switching", ("--method.switch", "hard")),
         ("pg", "", ()),
     )
-    for seed in range(3)
+    for seed in range(5)
 ]
 # One seed of every robot, then two more of two of them.
 ROBOTS = [

@@ -86,8 +86,10 @@ def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
         method = dataclasses.replace(method, switch="smooth")
     method = dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
     if env == "escalation":
-        # As in the authors' code: with the paper's own choices cooperation did not grow (docs/experiments.md).
-        return dataclasses.replace(method, rejected="mask", predictor_training="during", error_scale="batch")
+        # With the paper's own choices cooperation did not grow (docs/experiments.md).
+        return dataclasses.replace(
+            method, rejected="mask", predictor_data="mixed", error_scale="batch", ungated=0.5 if lambda_r else 0.0
+        )
     return method
 
 
@@ -102,7 +104,9 @@ STAG_HUNTS = {
     "escalation": Config(
         "escalation",
         10,
-        ppo=dataclasses.replace(_STAG_HUNT, batch=6400, learning_rate=2e-3, normalize_obs=True, normalize_reward=True),
+        ppo=dataclasses.replace(
+            _STAG_HUNT, batch=6400, updates=300, learning_rate=2e-3, normalize_obs=True, normalize_reward=True
+        ),
         measure=Measure(alpha=0.6, cap=10.0, discount=0.995),  # the last two as in the authors' code
     ),
 }
