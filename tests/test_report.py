@@ -23,9 +23,10 @@ from rspo import manifest, store
 from rspo.errors import InputError
 from rspo.report import write_report
 from rspo.report.charts import Line, bounds, chart, fixed, nice_ticks
-from rspo.report.page import duration, switched_off
+from rspo.report.learning import switched_off
 from rspo.report.reading import read_run
 from rspo.report.render import embedded
+from rspo.report.words import duration
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>'\"&{{7*7}}"
 HTML = "{http://www.w3.org/1999/xhtml}"
@@ -90,8 +91,8 @@ def test_the_headline_says_what_was_found(hunt: Path) -> None:
     best = max(run.strategies, key=lambda s: s.evaluation["return_mean"])
     assert run.seconds is not None
     assert words(title) == (
-        f"2 distinct strategies for monster-hunt; the best returns {fixed(best.evaluation['return_mean'])} "
-        f"({best.name}), found in {duration(run.seconds)}"
+        f"2 distinct strategies for monster-hunt found in {duration(run.seconds)}; the best returns "
+        f"{fixed(best.evaluation['return_mean'])} ({best.name})"
     )
 
 
@@ -112,7 +113,7 @@ def test_only_the_policies_that_were_references_are_compared(tmp_path: Path) -> 
     """Strategy 2 is a duplicate, so strategy 3 was compared with 0 and 1 alone."""
     folder = make_run(tmp_path / "run", Undrawn(), 4, judge={"episodes": 8, "references": "novel"})
     card = find(parsed(write_report(folder)), "article", class_="card")[3]
-    assert [words(item).split(":")[0] for item in find(card, "li")] == ["0", "1"]
+    assert [words(item).split(" 100%")[0] for item in find(card, "li")] == ["Strategy 0", "Strategy 1"]
 
 
 def test_the_animations_are_the_recorded_episodes(hunt: Path) -> None:
@@ -133,14 +134,14 @@ def test_the_moments_when_switches_turn_off(hunt: Path) -> None:
     assert "Switches" not in words(rows[0])
     for index in (1, 2, 3):
         for j in range(index):
-            assert re.search(rf"{j} \([^)]+\) off at update {10 * (j + 1)}\b", words(rows[index]))
+            assert re.search(rf"{j}: \w+ off at update {10 * (j + 1)}\b", words(rows[index]))
 
 
 def test_what_is_needed_to_repeat_it(hunt: Path) -> None:
     (section,) = find(parsed(write_report(hunt)), "section", id="repeat")
     text, record = words(section), json.loads((hunt / "run.json").read_text())
     for name, version in record["versions"].items():
-        assert f"{name}{version}" in text.replace(" ", "")
+        assert f"{name} {version}" in text
     for setting in ("ppo.learning_rate", "method.lambda_b", "measure.alpha", "judge.references", "seed"):
         assert setting in text
     assert "@inproceedings{zhou2022rspo" in text
@@ -153,13 +154,20 @@ def test_cross_play_and_diversity_are_shown_where_they_were_measured(run: Path) 
     payoff = [[1.25, -2.0, 0.0, 3.0]] * 4
     names = ["0 mixed", "1 Corner", "2 mixed", "3 mixed"]
     write_part(run / "crossplay.json", {"strategies": names, "payoff": payoff, "episodes": 64})
-    write_part(run / "diversity.json", {"value": 0.359, "scale": 0.5, "states": 100, "matrix": [[1]]})
+    kernel = [[1, 0.25], [0.25, 1]]  # of the two distinct ones
+    write_part(run / "diversity.json", {"value": 0.359, "scale": 0.5, "states": 100, "matrix": kernel})
     root = parsed(write_report(run))
-    table = find(root, "table", class_="matrix")[1]
+    between, table = find(root, "table", class_="matrix")[1:]
+    assert [[words(cell) for cell in find(row, "td")] for row in find(between, "tr")[1:]] == [
+        ["1", "0.25"],
+        ["0.25", "1"],
+    ]
     cells = [words(cell) for cell in find(find(table, "tr")[1], "td")]
     assert cells == ["1.25", "\N{MINUS SIGN}2", "0", "3"]
     assert [words(head) for head in find(table, "th")[:4]] == names
-    assert "value 0.359 scale 0.5 states 100" in words(find(root, "section", id="diversity")[0])
+    said = words(find(root, "section", id="diversity")[0])
+    assert "0.359 for the 2 distinct strategies" in said
+    assert "scale 0.5 states 100" in said
 
 
 def write_part(path: Path, record: Any) -> None:
@@ -185,7 +193,8 @@ def test_cross_play_of_another_run_is_refused(run: Path, text: str) -> None:
 
 def test_heat_maps_of_the_meetings(hunt: Path) -> None:
     root = parsed(write_report(hunt))
-    (maps,) = find(root, "div", class_="heat")
+    *on_cards, maps = find(root, "div", class_="heat")
+    assert len(on_cards) == 4
     figures = find(maps, "figure")
     assert len(figures) == 4
     for index, figure in enumerate(figures):
@@ -265,7 +274,7 @@ def forge(run: Path) -> None:
     with rewritten(run / "times.json") as times:
         times["run"] = read_identity(run)
     write_part(run / "crossplay.json", {"strategies": [HOSTILE], "payoff": [[1]], "episodes": HOSTILE})
-    write_part(run / "diversity.json", {HOSTILE: HOSTILE})
+    write_part(run / "diversity.json", {"value": 1.0, "matrix": [[1.0, 0.0], [0.0, 1.0]], HOSTILE: HOSTILE})
     for folder in (run / "strategies").iterdir():
         arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
         episodes = json.loads(metadata["rspo"])

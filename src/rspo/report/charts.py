@@ -45,6 +45,7 @@ class Chart:
     marks: list[tuple[float, int | None, str]]
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
+    x_label: str
     key: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -54,6 +55,7 @@ def chart(
     marks: Sequence[Mark] = (),
     y_range: tuple[float, float] | None = None,
     key: bool = False,
+    x_label: str = "update",
     width: int = WIDTH,
     height: int = HEIGHT,
 ) -> Chart:
@@ -82,8 +84,30 @@ def chart(
         marks=[(x(mark.x), mark.colour, mark.label) for mark in marks],
         x_ticks=[(x(value), f"{value:g}") for value in (least, most)],
         y_ticks=[(y(value), number(value)) for value in ticks],
+        x_label=x_label,
         key=[(line.label, line.colour) for line in lines] if key else [],
     )
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A histogram ready to draw in a box of `len(cells)` by 1; each bar has its height and what it says."""
+
+    title: str
+    summary: str
+    cells: list[tuple[float, str]]
+    ends: tuple[str, str]
+
+
+def bars(title: str, shares: np.ndarray, places: Sequence[str], ends: tuple[str, str]) -> Bars:
+    """One bar a share, the largest as high as there is room; `ends` is what to write below the first and the last."""
+    most = int(shares.argmax())
+    top = float(shares[most]) or 1.0
+    cells = [
+        (round(float(share) / top, 3), f"{title} {place}: {share:.0%}")
+        for share, place in zip(shares, places, strict=True)
+    ]
+    return Bars(title, f"{title}: most often {places[most]}, {shares[most]:.0%}", cells, ends)
 
 
 def bounds(values: Sequence[np.ndarray | None]) -> tuple[float, float]:
