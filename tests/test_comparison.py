@@ -87,4 +87,22 @@ def test_a_run_without_strategies_can_be_compared(runs: list[Path], tmp_path: Pa
     empty = shutil.copytree(runs[1], tmp_path / "empty")
     for folder in (empty / "strategies").iterdir():
         shutil.rmtree(folder)
-    parsed(write_comparison([runs[0], empty], tmp_path / "comparison.html"))
+    root = parsed(write_comparison([runs[0], empty, runs[2]], tmp_path / "comparison.html"))
+    assert "nan" not in words(root)
+    methods, single = find(root, "table")
+    assert "(2 of 3 seeds)" in words(find(methods, "tr")[1])
+    assert "none yet" in words(find(single, "tr")[2])
+    for figure in find(root, "figure", class_="chart"):  # those that have strategies go on
+        (line,) = [element for element in figure.iter() if element.tag.endswith("}polyline")]
+        assert len(line.get("points", "").split()) >= 3
+
+
+def test_who_did_best_is_said(runs: list[Path], tmp_path: Path) -> None:
+    root = parsed(write_comparison(runs, tmp_path / "comparison.html"))
+    best = [read_run(run).distinct for run in runs]
+    assert best == [2] * 5
+    (lead,) = find(root, "p", class_="lead")
+    assert words(lead).startswith(
+        "On average over seeds, rspo, measure.alpha 0.5 found most distinct strategies, 2 ± 0"
+    )
+    assert words(find(find(root, "details")[0], "code")[0]).startswith("# from Python")

@@ -1,6 +1,7 @@
 """The report: every number in it is in the run folder, nothing in the folder can run in it, and it stays small."""
 
 import base64
+import importlib.metadata
 import json
 import re
 import shutil
@@ -22,7 +23,7 @@ from product import assert_refused, here, rewritten
 from rspo import manifest, store
 from rspo.errors import InputError
 from rspo.report import write_report
-from rspo.report.charts import Line, bounds, chart, fixed, nice_ticks
+from rspo.report.charts import Line, bounds, chart, fixed, nice_ticks, number
 from rspo.report.learning import switched_off
 from rspo.report.reading import read_run
 from rspo.report.render import embedded
@@ -74,10 +75,9 @@ def test_every_number_of_a_card_is_in_the_folder(hunt: Path) -> None:
     for index, card in enumerate(cards):
         record = json.loads((hunt / f"strategies/{index:03d}/strategy.json").read_text())
         found, text = record["evaluation"], words(card)
-        shown = lambda value: f"{value:.3f}".replace("-", "\N{MINUS SIGN}")  # noqa: E731
         assert text.startswith(f"{index}: {found['descriptor']} {record['status']}")
-        assert f"Return {shown(found['return_mean'])} ± {shown(found['return_std'])}" in text
-        assert f"Greedy return {shown(found['greedy_return_mean'])} ± {shown(found['greedy_return_std'])}" in text
+        assert f"Return {fixed(found['return_mean'])} ± {fixed(found['return_std'])}" in text
+        assert f"Greedy return {fixed(found['greedy_return_mean'])} ± {fixed(found['greedy_return_std'])}" in text
         entries = [words(item) for item in find(card, "li")]
         assert len(entries) == index
         for j, entry in enumerate(entries):
@@ -205,6 +205,52 @@ def test_heat_maps_of_the_meetings(hunt: Path) -> None:
             x, y = int(cell.get("x", "")), 4 - int(cell.get("y", ""))
             share = grid[y, x] / max(grid.max(), 1e-9)
             assert float(cell.get("fill-opacity", "")) == pytest.approx(share, abs=1e-3)
+
+
+def test_the_numbers_behind_a_name_are_drawn_where_they_are_parts_of_one_thing(run: Path) -> None:
+    """The cells of a heat map and the shares of a distribution are no list."""
+    with rewritten(run / "strategies" / "001" / "strategy.json") as record:
+        found = record["evaluation"]["stats"]
+        assert any(name.startswith("meet(") for name in found)
+        record["evaluation"]["stats"] = {**found, "P(L=1)": 0.25, "P(L=3)": 0.75}
+    card = find(parsed(write_report(run)), "article", class_="card")[1]
+    rows = {words(row).split()[0]: words(row).split()[1] for row in find(find(card, "table")[0], "tr")}
+    assert rows == {n: number(v) for n, v in found.items() if not n.startswith("meet(")}
+    (bars,) = find(card, "figure", class_="bars")
+    assert words(find(bars, "figcaption")[0]) == "L: most often 3, 75%"
+    heights = [float(e.get("height", "")) for e in bars.iter() if e.tag.endswith("}rect")]
+    np.testing.assert_allclose(heights, [0, 1 / 3, 0, 1], atol=1e-3)
+    assert len(find(find(card, "div", class_="heat")[0], "figure")) == 1
+
+
+def test_forces_are_shown_as_histograms(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "gym:Pendulum-v1", 1)
+    (bars,) = find(parsed(write_report(run)), "figure", class_="bars")
+    kept = read_run(run).strategies[0].arrays["actions"][0]
+    heights = [float(e.get("height", "")) for e in bars.iter() if e.tag.endswith("}rect")]
+    np.testing.assert_allclose(heights, kept / kept.max(), atol=1e-3)
+
+
+def test_what_is_not_in_the_lanes_is_said(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", Undrawn(), 1)
+    assert "the lanes show every observed number over time" in words(parsed(write_report(run)))
+    folder = run / "strategies" / "000"
+    arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
+    episodes = json.loads(metadata["rspo"])
+    for episode in episodes["episodes"]:
+        episode["observed"] = 30
+    packed = store.pack_arrays(arrays, {"rspo": json.dumps(episodes)})
+    (folder / "episodes.safetensors").write_bytes(packed)
+    with rewritten(folder / "strategy.json") as record:
+        record["files"]["episodes.safetensors"] = store.sha256(packed)
+    assert "the first 3 of 30 observed numbers" in words(parsed(write_report(run)))
+
+
+def test_the_versions_of_what_an_environment_needs_are_kept(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "gym:Pendulum-v1", 1)
+    assert json.loads((run / "run.json").read_text())["versions"]["gymnasium"] == importlib.metadata.version(
+        "gymnasium"
+    )
 
 
 # ---- whatever the folder holds
@@ -426,6 +472,13 @@ def test_any_values_make_a_chart(values: list[float]) -> None:
     for points, _, _ in drawn.paths:
         assert "nan" not in points
         assert "inf" not in points
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.23456, "1.235"), (-99.99, "\N{MINUS SIGN}99.990"), (-1168.816, "\N{MINUS SIGN}1168.8")]
+)
+def test_returns(value: float, text: str) -> None:
+    assert fixed(value) == text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rspo.report.charts import Bars, bars
+from rspo.report.charts import Bars, bars, number
 from rspo.report.diversity import maps_of
 from rspo.report.learning import curves, switches
 from rspo.report.reading import Found, RunFolder
@@ -77,7 +77,7 @@ def _forces(strategy: Found) -> list[Bars]:
     if taken is None or taken.ndim != 2:
         return []
     edges = np.linspace(-1, 1, taken.shape[1] + 1)
-    between = [f"{low:.1f} to {high:.1f}" for low, high in itertools.pairwise(edges)]
+    between = [f"{number(low)} to {number(high)}" for low, high in itertools.pairwise(edges.round(6))]
     return [bars(f"a{i}", shares, between, ("\N{MINUS SIGN}1", "1")) for i, shares in enumerate(taken)]
 
 

@@ -135,8 +135,8 @@ def nice_ticks(low: float, high: float) -> list[float]:
 
 
 def fixed(value: float) -> str:
-    """A return, to three places."""
-    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
+    """A return, to three places; to one from 100 on."""
+    return f"{value:.{3 if abs(value) < 100 else 1}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def number(value: float) -> str:
