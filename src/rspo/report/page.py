@@ -12,6 +12,7 @@ from rspo.report.reading import RunFolder
 from rspo.report.render import embedded, render
 from rspo.report.words import CITATION, command, counted, duration, flat
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 LEGEND = {
     "agent": "discs are agents",
     "goal": "grey discs are landmarks (a ring around those too small to see)",
@@ -60,7 +61,8 @@ def headline(run: RunFolder) -> str:
     """What was found, in one sentence."""
     if not run.strategies:
         return f"No strategies for {run.config['env']} yet"
-    took = f" found in {duration(run.seconds)}" if run.seconds is not None else ""
+    time = duration(run.seconds)
+    took = f" found in {time.replace(' ', NO_BREAK)}" if time is not None else ""
     best = max(run.strategies, key=lambda strategy: strategy.evaluation["return_mean"])
     returns = fixed(best.evaluation["return_mean"])
     return f"{_found(run)} for {run.config['env']}{took}; the best returns {returns} ({best.name})"

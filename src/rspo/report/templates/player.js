@@ -204,6 +204,8 @@
     show(strategy) {
       this.strategy = data.strategies.find((s) => s.index === strategy);
       this.number = 0;
+      const episode = this.episode;
+      if (!episode.arrays.place) this.canvas.style.aspectRatio = String(Math.min(1, 10 / laneCount(episode.arrays)));
     }
     get episode() { return unpacked(this.strategy.episodes[this.number], this.strategy); }
     get frames() { return this.episode.frames; }

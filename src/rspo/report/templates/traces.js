@@ -17,6 +17,8 @@ function drawTraces(pen, episode, t) {
   c.strokeStyle = pen.ink; c.lineWidth = 1; c.beginPath(); c.moveTo(x(t), 0); c.lineTo(x(t), pen.height); c.stroke();
 }
 
+const laneCount = ({ obs, action }) => (obs.shape[2] ?? 1) + (action.shape[2] ?? 1);
+
 // Of an array [frame, agent] or [frame, agent, number]: the values of every agent, and the range of them all.
 function lanesOf({ shape, values }, letter) {
   const [frames, agents] = shape, count = shape[2] ?? 1;
