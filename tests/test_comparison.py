@@ -99,10 +99,15 @@ def test_a_run_without_strategies_can_be_compared(runs: list[Path], tmp_path: Pa
 
 def test_who_did_best_is_said(runs: list[Path], tmp_path: Path) -> None:
     root = parsed(write_comparison(runs, tmp_path / "comparison.html"))
-    best = [read_run(run).distinct for run in runs]
-    assert best == [2] * 5
+    assert [read_run(run).distinct for run in runs] == [2] * 5
+    returns = [max(s.evaluation["return_mean"] for s in read_run(run).strategies) for run in runs]
+    mean = {"rspo, measure.alpha 0.5": np.mean(returns[:3]), "rspo, measure.alpha 0.75": returns[3], "pg": returns[4]}
+    best = " and ".join(name for name, value in mean.items() if value == max(mean.values()))
     (lead,) = find(root, "p", class_="lead")
-    assert words(lead).startswith(
-        "On average over seeds, rspo, measure.alpha 0.5 found most distinct strategies, 2 ± 0"
+    assert words(lead) == (
+        f"On average over seeds, most distinct strategies were found by {' and '.join(mean)} (2), "
+        f"and the best return by {best} ({max(mean.values()):.4g})."
     )
-    assert words(find(find(root, "details")[0], "code")[0]).startswith("# from Python")
+    commands = words(find(find(root, "details")[0], "code")[0])
+    assert commands.startswith(f"# {runs[0]} # from Python")
+    assert commands.count("rspo.discover(") == 5

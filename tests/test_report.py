@@ -76,8 +76,9 @@ def test_every_number_of_a_card_is_in_the_folder(hunt: Path) -> None:
         record = json.loads((hunt / f"strategies/{index:03d}/strategy.json").read_text())
         found, text = record["evaluation"], words(card)
         assert text.startswith(f"{index}: {found['descriptor']} {record['status']}")
-        assert f"Return {fixed(found['return_mean'])} ± {fixed(found['return_std'])}" in text
-        assert f"Greedy return {fixed(found['greedy_return_mean'])} ± {fixed(found['greedy_return_std'])}" in text
+        assert f"Return {fixed(found['return_mean'])} ± {fixed(found['return_std'], found['return_mean'])}" in text
+        mean, std = found["greedy_return_mean"], found["greedy_return_std"]
+        assert f"Greedy return {fixed(mean)} ± {fixed(std, mean)}" in text
         entries = [words(item) for item in find(card, "li")]
         assert len(entries) == index
         for j, entry in enumerate(entries):
@@ -126,6 +127,14 @@ def test_the_animations_are_the_recorded_episodes(hunt: Path) -> None:
             kept = store.read_arrays(hunt / f"strategies/{found.index:03d}/episodes.safetensors")[0][f"{n}.place"]
             assert tuple(packed["shape"]) == kept.shape
             assert base64.b64decode(packed["data"]) == kept.astype("<i2").tobytes()
+
+
+def test_drawings_are_as_large_as_what_is_in_them(hunt: Path, tmp_path: Path) -> None:
+    assert data_of(parsed(write_report(hunt)))["extent"] == 1.15  # the grid reaches from -1 to 1
+    goals = make_run(tmp_path / "run", "four-goals-easy", 2)
+    greedy = [(s, n) for s in read_run(goals).strategies for n in (0,) if s.episodes]
+    reach = max(np.abs(s.arrays[f"{n}.place"].astype(int)).max() for s, n in greedy) / 4096
+    assert data_of(parsed(write_report(goals)))["extent"] == pytest.approx(1.15 * reach, abs=1e-4)
 
 
 def test_the_moments_when_switches_turn_off(hunt: Path) -> None:
@@ -407,12 +416,14 @@ def test_a_run_ends_with_a_report(tmp_path_factory: pytest.TempPathFactory) -> N
         ((), "needs a run folder"),
         (("absent",), "absent does not exist"),
         ((".",), "no run.json"),
+        (("page.html",), "page.html is a file, but a run is a folder"),
     ],
 )
 def test_what_is_no_run(
     arguments: tuple[str, ...], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("page.html").touch()
     assert_refused(here("report", *arguments), expected)
 
 
@@ -479,6 +490,7 @@ def test_any_values_make_a_chart(values: list[float]) -> None:
 )
 def test_returns(value: float, text: str) -> None:
     assert fixed(value) == text
+    assert fixed(7.5, beside=value) == ("7.500" if abs(value) < 100 else "7.5")
 
 
 @pytest.mark.parametrize(

@@ -134,9 +134,10 @@ def nice_ticks(low: float, high: float) -> list[float]:
     return [round(i * step * factor, 12) for i in range(first, last + 1)]
 
 
-def fixed(value: float) -> str:
-    """A return, to three places; to one from 100 on."""
-    return f"{value:.{3 if abs(value) < 100 else 1}f}".replace("-", "\N{MINUS SIGN}")
+def fixed(value: float, beside: float | None = None) -> str:
+    """A return, to three places, to one from 100 on; a spread as exactly as what it stands `beside`."""
+    places = 3 if abs(value if beside is None else beside) < 100 else 1
+    return f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def number(value: float) -> str:

@@ -1,7 +1,7 @@
 """The page that compares runs: methods or settings side by side, seeds of the same settings taken together."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,15 +77,21 @@ def _section(env: str, groups: list[Group]) -> dict[str, Any]:
 
 def _found(groups: Sequence[Group]) -> str:
     """Who did best, in one sentence."""
-    distinct = {group: [run.distinct for run in group.runs] for group in groups}
     returns = {group: known for group in groups if (known := _known(best(run, "return_mean") for run in group.runs))}
     if not returns:
         return "No strategies yet."
-    most, top = max(groups, key=lambda group: np.mean(distinct[group])), max(returns, key=lambda g: np.mean(returns[g]))
+    distinct = {group: [float(run.distinct) for run in group.runs] for group in groups}
     return (
-        f"On average over seeds, {most.label} found most distinct strategies, {_with_interval(distinct[most])}, and "
-        f"{top.label} the best return, {_with_interval(returns[top])}."
+        f"On average over seeds, most distinct strategies were found by {_leaders(distinct)}, and the best return by "
+        f"{_leaders(returns)}."
     )
+
+
+def _leaders(values: Mapping[Group, Sequence[float]]) -> str:
+    """Whose mean is the greatest, to the digits that are shown."""
+    means = {group: float(np.mean(of)) for group, of in values.items()}
+    top = number(max(means.values()))
+    return f"{' and '.join(group.label for group, mean in means.items() if number(mean) == top)} ({top})"
 
 
 def _summary(group: Group) -> dict[str, Any]:
