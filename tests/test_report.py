@@ -140,10 +140,10 @@ def test_drawings_are_as_large_as_what_is_in_them(hunt: Path, tmp_path: Path) ->
 def test_the_moments_when_switches_turn_off(hunt: Path) -> None:
     """As the made-up metrics have it: reference j from update 10 (j + 1) on."""
     rows = find(parsed(write_report(hunt)), "article", class_="learning")
-    assert "Switches" not in words(rows[0])
+    assert "Switched" not in words(rows[0])
     for index in (1, 2, 3):
         for j in range(index):
-            assert re.search(rf"{j}: \w+ off at update {10 * (j + 1)}\b", words(rows[index]))
+            assert re.search(rf"Switched off:.* {j}: \w+ at update {10 * (j + 1)}\b", words(rows[index]))
 
 
 def test_what_is_needed_to_repeat_it(hunt: Path) -> None:

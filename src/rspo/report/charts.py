@@ -21,6 +21,8 @@ class Line:
     y: np.ndarray
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    short: str = ""
+    """What the key says instead of the label."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def chart(
         x_ticks=[(x(value), f"{value:g}") for value in (least, most)],
         y_ticks=[(y(value), number(value)) for value in ticks],
         x_label=x_label,
-        key=[(line.label, line.colour) for line in lines] if key else [],
+        key=[(line.short or line.label, line.colour) for line in lines] if key else [],
     )
 
 
@@ -153,7 +155,7 @@ def _thinned(line: Line) -> Line:
     # The ends keep their place on the axis.
     x = np.linspace(line.x[0], line.x[-1], -(-len(line.x) // size)) if size > 1 else line.x
     low, high = (None if band is None else mean(np.asarray(band)) for band in (line.low, line.high))
-    return Line(line.label, line.colour, x, mean(np.asarray(line.y, float)), low, high)
+    return Line(line.label, line.colour, x, mean(np.asarray(line.y, float)), low, high, line.short)
 
 
 def _summary(title: str, lines: Sequence[Line], marks: Sequence[Mark]) -> str:

@@ -1,11 +1,14 @@
 """How an iteration went: its curves, and the moment each switch turned off."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rspo.report.charts import Chart, Line, Mark, chart
 from rspo.report.reading import Found, RunFolder
 
 OFF = 0.95  # a switch counts as off from the update on after which no batch is accepted less than this
+FEW = 5  # policies that are called by their names where there is little room
 LONG = 0.05  # if that is not in this last part of an iteration
 
 
@@ -19,11 +22,19 @@ def curves(run: RunFolder, strategy: Found) -> list[Chart]:
     references = run.references(strategy)
     if references and rows and "accepted_by" in rows[0]:
         by = np.array([row["accepted_by"] for row in rows], float)
-        lines = [Line(f"by {earlier.label}", earlier.index, x, by[:, j]) for j, earlier in enumerate(references)]
+        lines = [
+            Line(f"by {earlier.label}", earlier.index, x, by[:, j], short=_short(earlier, references))
+            for j, earlier in enumerate(references)
+        ]
         charts.append(chart("Accepted, by each earlier policy", lines, _marks(run, strategy), (0.0, 1.0), key=True))
     if references and rows and "intrinsic" in rows[0]:
         charts.append(one("Intrinsic reward a step", "intrinsic"))
     return [*charts, one("Entropy", "entropy")] if rows and "entropy" in rows[0] else charts
+
+
+def _short(one: Found, of: Sequence[Found]) -> str:
+    """Its number alone, where there are too many for their names."""
+    return one.label if len(of) <= FEW else str(one.index)
 
 
 def switched_off(accepted: np.ndarray) -> int | None:
@@ -65,11 +76,18 @@ def _marks(run: RunFolder, strategy: Found) -> list[Mark]:
 
 def switches(run: RunFolder, strategy: Found) -> str:
     """When they turned off, in words."""
-    said = {None: "stayed on", 1: "never on"}
-    words = [
-        f"{reference.label} {said.get(update, f'off at update {update}')}"
-        for reference, update in _moments(run, strategy)
-    ]
+    moments = _moments(run, strategy)
+    names = lambda found: ", ".join(_short(one, found) for one in found)  # noqa: E731
+    off = [f"{one.label} at update {update}" for one, update in moments if update is not None and update > 1]
+    said = {
+        "Switched off": ", ".join(off),
+        "Stayed on": names([one for one, update in moments if update is None]),
+        "Never on": names([one for one, update in moments if update == 1]),
+        "The filter was lifted": _lift(run, strategy) if moments else "",
+    }
+    return " ".join(f"{what}: {which}." for what, which in said.items() if which)
+
+
+def _lift(run: RunFolder, strategy: Found) -> str:
     lifted = _filtered(run, strategy)
-    lift = f" The filter was lifted at update {lifted + 1}." if words and lifted < len(strategy.rows) else ""
-    return f"Switches: {', '.join(words)}.{lift}" if words else ""
+    return f"at update {lifted + 1}" if lifted < len(strategy.rows) else ""
