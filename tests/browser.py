@@ -51,6 +51,7 @@ def chromium() -> Iterator[Any]:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = Chrome(options=options, service=ChromeService(DRIVER))
         try:
+            driver.get("about:blank")  # what it opens by itself asks for things of its own
             yield driver
         finally:
             driver.quit()

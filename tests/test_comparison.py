@@ -87,4 +87,27 @@ def test_a_run_without_strategies_can_be_compared(runs: list[Path], tmp_path: Pa
     empty = shutil.copytree(runs[1], tmp_path / "empty")
     for folder in (empty / "strategies").iterdir():
         shutil.rmtree(folder)
-    parsed(write_comparison([runs[0], empty], tmp_path / "comparison.html"))
+    root = parsed(write_comparison([runs[0], empty, runs[2]], tmp_path / "comparison.html"))
+    assert "nan" not in words(root)
+    methods, single = find(root, "table")
+    assert "(2 of 3 seeds)" in words(find(methods, "tr")[1])
+    assert "none yet" in words(find(single, "tr")[2])
+    for figure in find(root, "figure", class_="chart"):  # those that have strategies go on
+        (line,) = [element for element in figure.iter() if element.tag.endswith("}polyline")]
+        assert len(line.get("points", "").split()) >= 3
+
+
+def test_who_did_best_is_said(runs: list[Path], tmp_path: Path) -> None:
+    root = parsed(write_comparison(runs, tmp_path / "comparison.html"))
+    assert [read_run(run).distinct for run in runs] == [2] * 5
+    returns = [max(s.evaluation["return_mean"] for s in read_run(run).strategies) for run in runs]
+    mean = {"rspo, measure.alpha 0.5": np.mean(returns[:3]), "rspo, measure.alpha 0.75": returns[3], "pg": returns[4]}
+    best = " and ".join(name for name, value in mean.items() if value == max(mean.values()))
+    (lead,) = find(root, "p", class_="lead")
+    assert words(lead) == (
+        f"On average over seeds, most distinct strategies were found by {' and '.join(mean)} (2), "
+        f"and the best return by {best} ({max(mean.values()):.4g})."
+    )
+    commands = words(find(find(root, "details")[0], "code")[0])
+    assert commands.startswith(f"# {runs[0]} # from Python")
+    assert commands.count("rspo.discover(") == 5

@@ -52,6 +52,24 @@ def test_limbs_and_what_is_behind_everything(tmp_path: Path) -> None:
         np.testing.assert_allclose(middle(film, (217, 222, 230)), (0.0, -0.5), atol=0.03)
 
 
+def test_discs_differ_in_more_than_their_colour(tmp_path: Path) -> None:
+    """A monster has eyes, an apple a stem, an agent its number: what one would see in black and white."""
+    seen = set()
+    for role, label in (
+        ("monster", ""),
+        ("apple", ""),
+        ("agent", "1"),
+        ("agent", "2"),
+        ("light", "L=3"),
+        ("other", ""),
+    ):
+        with filmed(tmp_path / "film.gif", [Shape(role, 0.0, 0.0, 0.2, label)]) as film:
+            pixels = np.asarray(film.convert("RGB"), int)[40:]  # below the title
+        own = pixels[pixels.shape[0] // 2 + 8, SIDE // 2 - 25]
+        seen.add((np.abs(pixels - own).sum(-1) < 60).tobytes())
+    assert len(seen) == 6
+
+
 def test_the_command_films_a_strategy(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "film.gif"
     outcome = here("play", run, "1", "--gif", path, "--episodes", "2", "--speed", "5")

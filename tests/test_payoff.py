@@ -14,13 +14,15 @@ import product
 import rspo
 from plain_games import PlainEscalation, PlainMonsterHunt, spawn
 from rspo.archive import Archive
+from rspo.distributions import Gaussian
 from rspo.env import Env
 from rspo.envs.escalation import Escalation
 from rspo.envs.monster_hunt import MonsterHunt
 from rspo.errors import InputError
-from rspo.payoff import CrossPlay, make_cross_play
+from rspo.payoff import CrossPlay, SideBySide, make_cross_play, usual_episodes
 from rspo.run import Run
 from rspo.types import Discrete, Spec, Step
+from test_rollout_host import Wrapped
 from worlds import Tabular
 
 EPISODES = 12
@@ -121,6 +123,55 @@ def test_the_mean_is_symmetric_and_agrees_with_the_roles() -> None:
     np.testing.assert_allclose(result.mean, result.mean.T)
     np.testing.assert_allclose(result.mean, (roles.mean(-1) + roles.mean(-1).T) / 2)
     np.testing.assert_allclose(np.diag(result.payoff), np.diag(result.mean))
+
+
+# ---- other worlds
+
+
+def test_the_host_plays_the_same_game() -> None:
+    key, random = jax.random.key(3), np.random.default_rng(0)
+    policies = Tabular(jnp.asarray(random.normal(size=(2, 10, 5)), jnp.float32))
+    ours = make_cross_play(MonsterHunt(), EPISODES)(policies, key)
+    theirs = make_cross_play(Wrapped(MonsterHunt(), EPISODES, key), EPISODES)(policies, key)
+    np.testing.assert_allclose(theirs, ours, rtol=1e-6)
+
+
+class Straight(eqx.Module):
+    """Real numbers, around a multiple of what is observed, with a deviation of its own."""
+
+    weight: Array
+    log_std: Array
+
+    def __call__(self, obs: Array) -> Gaussian:
+        return Gaussian(obs @ self.weight, self.log_std)
+
+
+def test_each_agent_keeps_its_own_deviation() -> None:
+    one, two = (Straight(jnp.eye(3, 2) * scale, jnp.asarray([scale, -scale])) for scale in (0.5, 2.0))
+    obs, noise = np.random.default_rng(0).normal(size=(2, 7, 2, 3)).astype(np.float32)
+    both, noise = SideBySide(one, two)(jnp.asarray(obs)), jnp.asarray(noise[..., :2])
+    for agent, policy in enumerate((one, two)):
+        alone, drawn = policy(jnp.asarray(obs[:, agent])), both.sample(noise)
+        np.testing.assert_allclose(drawn[:, agent], alone.sample(noise[:, agent]), rtol=1e-6)
+        np.testing.assert_allclose(both.log_prob(drawn)[:, agent], alone.log_prob(drawn[:, agent]), rtol=1e-5)
+
+
+def test_many_pairs_of_a_host_environment_play_fewer_episodes() -> None:
+    world = Wrapped(MonsterHunt(), 1, jax.random.key(0))
+    assert usual_episodes(MonsterHunt(), 20, 512) == 512
+    assert usual_episodes(world, 2, 512) == 512
+    assert usual_episodes(world, 10, 512) == 200_000 // (100 * 50)
+    assert usual_episodes(world, 100, 512) == 4
+    assert usual_episodes(world, 100, 2) == 2
+
+
+def test_a_run_of_a_pettingzoo_world_ends_with_cross_play(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"iterations": 2, "ppo": {"updates": 1, "batch": 200}, "judge": {"episodes": 4}}
+    archive = rspo.discover("pettingzoo:mpe2.simple_reference_v3", out=tmp_path / "run", quiet=True, **settings)
+    kept = Run.open(tmp_path / "run").load_cross_play()
+    assert kept is not None
+    assert kept.payoff.shape == (2, 2)
+    np.testing.assert_array_equal(rspo.crossplay(archive).roles, kept.roles)
 
 
 # ---- strategies of a run

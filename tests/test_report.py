@@ -1,6 +1,7 @@
 """The report: every number in it is in the run folder, nothing in the folder can run in it, and it stays small."""
 
 import base64
+import importlib.metadata
 import json
 import re
 import shutil
@@ -22,10 +23,11 @@ from product import assert_refused, here, rewritten
 from rspo import manifest, store
 from rspo.errors import InputError
 from rspo.report import write_report
-from rspo.report.charts import Line, bounds, chart, fixed, nice_ticks
-from rspo.report.page import duration, switched_off
+from rspo.report.charts import Line, bounds, chart, fixed, nice_ticks, number
+from rspo.report.learning import switched_off
 from rspo.report.reading import read_run
 from rspo.report.render import embedded
+from rspo.report.words import duration
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>'\"&{{7*7}}"
 HTML = "{http://www.w3.org/1999/xhtml}"
@@ -73,10 +75,10 @@ def test_every_number_of_a_card_is_in_the_folder(hunt: Path) -> None:
     for index, card in enumerate(cards):
         record = json.loads((hunt / f"strategies/{index:03d}/strategy.json").read_text())
         found, text = record["evaluation"], words(card)
-        shown = lambda value: f"{value:.3f}".replace("-", "\N{MINUS SIGN}")  # noqa: E731
         assert text.startswith(f"{index}: {found['descriptor']} {record['status']}")
-        assert f"Return {shown(found['return_mean'])} ± {shown(found['return_std'])}" in text
-        assert f"Greedy return {shown(found['greedy_return_mean'])} ± {shown(found['greedy_return_std'])}" in text
+        assert f"Return {fixed(found['return_mean'])} ± {fixed(found['return_std'], found['return_mean'])}" in text
+        mean, std = found["greedy_return_mean"], found["greedy_return_std"]
+        assert f"Greedy return {fixed(mean)} ± {fixed(std, mean)}" in text
         entries = [words(item) for item in find(card, "li")]
         assert len(entries) == index
         for j, entry in enumerate(entries):
@@ -90,8 +92,8 @@ def test_the_headline_says_what_was_found(hunt: Path) -> None:
     best = max(run.strategies, key=lambda s: s.evaluation["return_mean"])
     assert run.seconds is not None
     assert words(title) == (
-        f"2 distinct strategies for monster-hunt; the best returns {fixed(best.evaluation['return_mean'])} "
-        f"({best.name}), found in {duration(run.seconds)}"
+        f"2 distinct strategies for monster-hunt found in {duration(run.seconds)}; the best returns "
+        f"{fixed(best.evaluation['return_mean'])} ({best.name})"
     )
 
 
@@ -112,7 +114,7 @@ def test_only_the_policies_that_were_references_are_compared(tmp_path: Path) -> 
     """Strategy 2 is a duplicate, so strategy 3 was compared with 0 and 1 alone."""
     folder = make_run(tmp_path / "run", Undrawn(), 4, judge={"episodes": 8, "references": "novel"})
     card = find(parsed(write_report(folder)), "article", class_="card")[3]
-    assert [words(item).split(":")[0] for item in find(card, "li")] == ["0", "1"]
+    assert [words(item).split(" 100%")[0] for item in find(card, "li")] == ["Strategy 0", "Strategy 1"]
 
 
 def test_the_animations_are_the_recorded_episodes(hunt: Path) -> None:
@@ -127,20 +129,28 @@ def test_the_animations_are_the_recorded_episodes(hunt: Path) -> None:
             assert base64.b64decode(packed["data"]) == kept.astype("<i2").tobytes()
 
 
+def test_drawings_are_as_large_as_what_is_in_them(hunt: Path, tmp_path: Path) -> None:
+    assert data_of(parsed(write_report(hunt)))["extent"] == 1.15  # the grid reaches from -1 to 1
+    goals = make_run(tmp_path / "run", "four-goals-easy", 2)
+    greedy = [(s, n) for s in read_run(goals).strategies for n in (0,) if s.episodes]
+    reach = max(np.abs(s.arrays[f"{n}.place"].astype(int)).max() for s, n in greedy) / 4096
+    assert data_of(parsed(write_report(goals)))["extent"] == pytest.approx(1.15 * reach, abs=1e-4)
+
+
 def test_the_moments_when_switches_turn_off(hunt: Path) -> None:
     """As the made-up metrics have it: reference j from update 10 (j + 1) on."""
     rows = find(parsed(write_report(hunt)), "article", class_="learning")
-    assert "Switches" not in words(rows[0])
+    assert "Switched" not in words(rows[0])
     for index in (1, 2, 3):
         for j in range(index):
-            assert re.search(rf"{j} \([^)]+\) off at update {10 * (j + 1)}\b", words(rows[index]))
+            assert re.search(rf"Switched off:.* {j}: \w+ at update {10 * (j + 1)}\b", words(rows[index]))
 
 
 def test_what_is_needed_to_repeat_it(hunt: Path) -> None:
     (section,) = find(parsed(write_report(hunt)), "section", id="repeat")
     text, record = words(section), json.loads((hunt / "run.json").read_text())
     for name, version in record["versions"].items():
-        assert f"{name}{version}" in text.replace(" ", "")
+        assert f"{name} {version}" in text
     for setting in ("ppo.learning_rate", "method.lambda_b", "measure.alpha", "judge.references", "seed"):
         assert setting in text
     assert "@inproceedings{zhou2022rspo" in text
@@ -153,13 +163,20 @@ def test_cross_play_and_diversity_are_shown_where_they_were_measured(run: Path) 
     payoff = [[1.25, -2.0, 0.0, 3.0]] * 4
     names = ["0 mixed", "1 Corner", "2 mixed", "3 mixed"]
     write_part(run / "crossplay.json", {"strategies": names, "payoff": payoff, "episodes": 64})
-    write_part(run / "diversity.json", {"value": 0.359, "scale": 0.5, "states": 100, "matrix": [[1]]})
+    kernel = [[1, 0.25], [0.25, 1]]  # of the two distinct ones
+    write_part(run / "diversity.json", {"value": 0.359, "scale": 0.5, "states": 100, "matrix": kernel})
     root = parsed(write_report(run))
-    table = find(root, "table", class_="matrix")[1]
+    between, table = find(root, "table", class_="matrix")[1:]
+    assert [[words(cell) for cell in find(row, "td")] for row in find(between, "tr")[1:]] == [
+        ["1", "0.25"],
+        ["0.25", "1"],
+    ]
     cells = [words(cell) for cell in find(find(table, "tr")[1], "td")]
     assert cells == ["1.25", "\N{MINUS SIGN}2", "0", "3"]
     assert [words(head) for head in find(table, "th")[:4]] == names
-    assert "value 0.359 scale 0.5 states 100" in words(find(root, "section", id="diversity")[0])
+    said = words(find(root, "section", id="diversity")[0])
+    assert "0.359 for the 2 distinct strategies" in said
+    assert "scale 0.5 states 100" in said
 
 
 def write_part(path: Path, record: Any) -> None:
@@ -185,7 +202,8 @@ def test_cross_play_of_another_run_is_refused(run: Path, text: str) -> None:
 
 def test_heat_maps_of_the_meetings(hunt: Path) -> None:
     root = parsed(write_report(hunt))
-    (maps,) = find(root, "div", class_="heat")
+    *on_cards, maps = find(root, "div", class_="heat")
+    assert len(on_cards) == 4
     figures = find(maps, "figure")
     assert len(figures) == 4
     for index, figure in enumerate(figures):
@@ -196,6 +214,52 @@ def test_heat_maps_of_the_meetings(hunt: Path) -> None:
             x, y = int(cell.get("x", "")), 4 - int(cell.get("y", ""))
             share = grid[y, x] / max(grid.max(), 1e-9)
             assert float(cell.get("fill-opacity", "")) == pytest.approx(share, abs=1e-3)
+
+
+def test_the_numbers_behind_a_name_are_drawn_where_they_are_parts_of_one_thing(run: Path) -> None:
+    """The cells of a heat map and the shares of a distribution are no list."""
+    with rewritten(run / "strategies" / "001" / "strategy.json") as record:
+        found = record["evaluation"]["stats"]
+        assert any(name.startswith("meet(") for name in found)
+        record["evaluation"]["stats"] = {**found, "P(L=1)": 0.25, "P(L=3)": 0.75}
+    card = find(parsed(write_report(run)), "article", class_="card")[1]
+    rows = {words(row).split()[0]: words(row).split()[1] for row in find(find(card, "table")[0], "tr")}
+    assert rows == {n: number(v) for n, v in found.items() if not n.startswith("meet(")}
+    (bars,) = find(card, "figure", class_="bars")
+    assert words(find(bars, "figcaption")[0]) == "L: most often 3, 75%"
+    heights = [float(e.get("height", "")) for e in bars.iter() if e.tag.endswith("}rect")]
+    np.testing.assert_allclose(heights, [0, 1 / 3, 0, 1], atol=1e-3)
+    assert len(find(find(card, "div", class_="heat")[0], "figure")) == 1
+
+
+def test_forces_are_shown_as_histograms(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "gym:Pendulum-v1", 1)
+    (bars,) = find(parsed(write_report(run)), "figure", class_="bars")
+    kept = read_run(run).strategies[0].arrays["actions"][0]
+    heights = [float(e.get("height", "")) for e in bars.iter() if e.tag.endswith("}rect")]
+    np.testing.assert_allclose(heights, kept / kept.max(), atol=1e-3)
+
+
+def test_what_is_not_in_the_lanes_is_said(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", Undrawn(), 1)
+    assert "the lanes show every observed number over time" in words(parsed(write_report(run)))
+    folder = run / "strategies" / "000"
+    arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
+    episodes = json.loads(metadata["rspo"])
+    for episode in episodes["episodes"]:
+        episode["observed"] = 30
+    packed = store.pack_arrays(arrays, {"rspo": json.dumps(episodes)})
+    (folder / "episodes.safetensors").write_bytes(packed)
+    with rewritten(folder / "strategy.json") as record:
+        record["files"]["episodes.safetensors"] = store.sha256(packed)
+    assert "the first 3 of 30 observed numbers" in words(parsed(write_report(run)))
+
+
+def test_the_versions_of_what_an_environment_needs_are_kept(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", "gym:Pendulum-v1", 1)
+    assert json.loads((run / "run.json").read_text())["versions"]["gymnasium"] == importlib.metadata.version(
+        "gymnasium"
+    )
 
 
 # ---- whatever the folder holds
@@ -265,7 +329,7 @@ def forge(run: Path) -> None:
     with rewritten(run / "times.json") as times:
         times["run"] = read_identity(run)
     write_part(run / "crossplay.json", {"strategies": [HOSTILE], "payoff": [[1]], "episodes": HOSTILE})
-    write_part(run / "diversity.json", {HOSTILE: HOSTILE})
+    write_part(run / "diversity.json", {"value": 1.0, "matrix": [[1.0, 0.0], [0.0, 1.0]], HOSTILE: HOSTILE})
     for folder in (run / "strategies").iterdir():
         arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
         episodes = json.loads(metadata["rspo"])
@@ -352,12 +416,14 @@ def test_a_run_ends_with_a_report(tmp_path_factory: pytest.TempPathFactory) -> N
         ((), "needs a run folder"),
         (("absent",), "absent does not exist"),
         ((".",), "no run.json"),
+        (("page.html",), "page.html is a file, but a run is a folder"),
     ],
 )
 def test_what_is_no_run(
     arguments: tuple[str, ...], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("page.html").touch()
     assert_refused(here("report", *arguments), expected)
 
 
@@ -417,6 +483,14 @@ def test_any_values_make_a_chart(values: list[float]) -> None:
     for points, _, _ in drawn.paths:
         assert "nan" not in points
         assert "inf" not in points
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.23456, "1.235"), (-99.99, "\N{MINUS SIGN}99.990"), (-1168.816, "\N{MINUS SIGN}1168.8")]
+)
+def test_returns(value: float, text: str) -> None:
+    assert fixed(value) == text
+    assert fixed(7.5, beside=value) == ("7.500" if abs(value) < 100 else "7.5")
 
 
 @pytest.mark.parametrize(

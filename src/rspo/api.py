@@ -13,12 +13,12 @@ import jax
 from rspo.archive import Archive
 from rspo.check import adapt, check_env, label
 from rspo.config import Config, merge, validate
-from rspo.env import PREFIXES, AnyEnv, Env, environments, make
+from rspo.env import PREFIXES, AnyEnv, environments, make
 from rspo.errors import InputError, NoRendererError
 from rspo.host import HostEnv
 from rspo.logs import check_log, logging
 from rspo.parallel import use_cores
-from rspo.payoff import CrossPlay, cross_play
+from rspo.payoff import CrossPlay, cross_play, usual_episodes
 from rspo.pictures import pictures, strategies_played
 from rspo.population import diversity_of
 from rspo.presets import preset
@@ -119,13 +119,12 @@ def crossplay(
         use_cores(opened.devices)
         archive, world = opened.load(), _world(opened, env)
     config = archive.config
-    if not isinstance(world, Env):
-        raise InputError(f"Cross-play is for environments written in JAX, and {config.env} is not.")
     if world.spec.agents != 2:
         raise InputError(f"Cross-play is for environments of two agents, but {config.env} has {world.spec.agents}.")
     if len(archive) == 0:
         raise InputError(f"There are no strategies for {config.env} yet: cross-play needs one or more.")
-    judge = dataclasses.replace(config.judge, episodes=config.judge.episodes if episodes is None else episodes)
+    usual = usual_episodes(world, len(archive), config.judge.episodes)
+    judge = dataclasses.replace(config.judge, episodes=usual if episodes is None else episodes)
     config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
     validate(config, world.spec)
     compilation_cache()
@@ -185,9 +184,9 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
 
 def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
     """Cross-play, diversity and the pictures of a finished run; what the folder has already is not played again."""
-    if played is None and isinstance(env, Env) and env.spec.agents == 2:
+    if played is None and env.spec.agents == 2:
         view.say(f"playing each of {len(archive)} strategies with every other one")
-        played = cross_play(env, archive, run.config.judge.episodes, run.config.seed)
+        played = cross_play(env, archive, usual_episodes(env, len(archive), run.config.judge.episodes), run.config.seed)
         run.save_cross_play(played)
     novel = [strategy for strategy in archive if strategy.status == "novel"]
     if len(novel) > 1 and (states := run.visited(novel)):

@@ -1,7 +1,7 @@
 """Recorded episodes as an animated GIF, drawn by Pillow (the extra `gif`)."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def save_gif(
     step = min(max(round(1000 / speed), FASTEST), SLOWEST)
     for title, shown in zip(titles, episodes, strict=True):
         for episode in shown:
-            pictures = [_frame(backdrop, scene, title) for scene in episode.scenes]
+            pictures = [_frame(backdrop, scene, f"{title}, {moment}") for scene, moment in _told(episode)]
             frames += pictures
             durations += [step] * (len(pictures) - 1) + [max(step, LAST)]
     buffer = io.BytesIO()
@@ -40,6 +40,13 @@ def _pillow() -> None:
         import PIL  # noqa: F401
     except ImportError as error:
         raise InputError("A GIF needs Pillow, which is not installed: pip install 'rspo[gif]'.") from error
+
+
+def _told(episode: Episode) -> Iterator[tuple[Sequence[Shape], str]]:
+    """Each scene with its number, and with the return at the end."""
+    last = len(episode.scenes) - 1
+    for t, scene in enumerate(episode.scenes):
+        yield scene, f"step {t}" + (f", return {episode.reward:.2f}" if t == last else "")
 
 
 def _frame(backdrop: Sequence[Shape], scene: Sequence[Shape], title: str) -> Any:
@@ -67,3 +74,21 @@ def _draw(pen: Any, shape: Shape, colour: str) -> None:
         pen.line(ends, fill=colour, width=round(2 * radius))
     for x, y in ends:
         pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=colour)
+    if shape.end is None:
+        _adorn(pen, shape, *ends[0], radius)
+
+
+def _adorn(pen: Any, shape: Shape, x: float, y: float, radius: float) -> None:
+    """What tells one disc from another for those who see no colours: eyes, a stem, a label."""
+    if shape.role == "monster":
+        for eye in (x - 0.4 * radius, x + 0.4 * radius):
+            for part, fill in ((0.25, BACKGROUND), (0.12, WORDS)):
+                side = part * radius
+                pen.ellipse((eye - side, y - 0.2 * radius - side, eye + side, y - 0.2 * radius + side), fill=fill)
+    elif shape.role == "apple":
+        pen.line([(x, y - 0.7 * radius), (x + 0.4 * radius, y - 1.6 * radius)], fill=WORDS, width=2 * FINE)
+    elif shape.label:
+        inside = shape.role in ("agent", "light") and radius > 5 * FINE
+        ink = BACKGROUND if inside and shape.role == "agent" else WORDS
+        below = y if inside else y + radius + 9 * FINE
+        pen.text((x, below), shape.label, fill=ink, anchor="mm", font_size=11 * FINE)

@@ -16,6 +16,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """The record in `run.json` of the folder `path`, or one sentence on why this is no run."""
     manifest = path / "run.json"
     if not manifest.is_file():
+        if path.is_file():
+            raise InputError(f"{path} is a file, but a run is a folder: give the folder that holds run.json.")
         what = "is not a run of rspo: it has no run.json" if path.is_dir() else "does not exist"
         raise InputError(f"{path} {what}. Start one with `rspo discover ENV --out {path}`.")
     record: dict[str, Any] = readable(store.read_json, manifest)

@@ -8,17 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from rspo.archive import Strategy
-from rspo.distributions import Categorical
-from rspo.env import Env
+from rspo.distributions import Distribution
+from rspo.env import AnyEnv
+from rspo.host import HostEnv
 from rspo.rollout import collect
 
 STREAM = 2**31 + 1  # of the run's seed: neither that of an iteration nor that of the first weights
+HOST_STEPS, HOST_EPISODES = 200_000, 4  # in all, about, and of each pair at least: a host environment takes its time
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,14 @@ class CrossPlay:
         return (self.payoff + self.payoff.T) / 2
 
 
-def cross_play(env: Env, strategies: Sequence[Strategy], episodes: int, seed: int) -> CrossPlay:
+def usual_episodes(env: AnyEnv, strategies: int, judged: int) -> int:
+    """How many a pair plays: as many as a strategy is judged by, but in a host environment fewer if there are many."""
+    if not isinstance(env, HostEnv):
+        return judged
+    return min(judged, max(HOST_STEPS // (strategies**2 * env.spec.horizon), HOST_EPISODES))
+
+
+def cross_play(env: AnyEnv, strategies: Sequence[Strategy], episodes: int, seed: int) -> CrossPlay:
     """Play every strategy with every one."""
     policies = jax.tree.map(lambda *leaves: np.stack(leaves), *(strategy.policy for strategy in strategies))
     key = jax.random.fold_in(jax.random.key(seed), STREAM)
@@ -51,33 +61,41 @@ def cross_play(env: Env, strategies: Sequence[Strategy], episodes: int, seed: in
     return CrossPlay(tuple(name_of(strategy) for strategy in strategies), episodes, roles)
 
 
-def make_cross_play(env: Env, episodes: int) -> Callable[[Any, Array], Array]:
-    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2], in one jitted program."""
+def make_cross_play(env: AnyEnv, episodes: int) -> Callable[[Any, Array], Array | np.ndarray]:
+    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program, if JAX plays."""
+
+    def pair(policies: Any, row: Any, column: Any, key: Array) -> Array:
+        one, two = (jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in (row, column))
+        return collect(env, SideBySide(one, two), episodes, key).reward.sum(0).mean(0)
+
+    def count(policies: Any) -> int:
+        return jax.tree.leaves(policies)[0].shape[0]
 
     @jax.jit
     def returns(policies: Any, key: Array) -> Array:
-        count = jax.tree.leaves(policies)[0].shape[0]
-
-        def pair(index: Array) -> Array:
-            row, column = jnp.divmod(index, count)
-            one, two = (jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in (row, column))
-            trajectory = collect(env, _side_by_side(one, two), episodes, key)
-            return trajectory.reward.sum(0).mean(0)
-
+        size = count(policies)
         # One pair after the other: the episodes of one are enough to keep the cores busy, and fit their caches.
-        return jax.lax.map(pair, jnp.arange(count * count)).reshape(count, count, 2)
+        played = jax.lax.map(lambda i: pair(policies, *jnp.divmod(i, size), key), jnp.arange(size * size))
+        return played.reshape(size, size, 2)
 
-    return returns
+    def host_returns(policies: Any, key: Array) -> np.ndarray:
+        numbers = range(count(policies))
+        return np.array([[pair(policies, row, column, key) for column in numbers] for row in numbers])
+
+    return host_returns if isinstance(env, HostEnv) else returns
 
 
-def _side_by_side(one: Any, two: Any) -> Callable[[Array], Categorical]:
+class SideBySide(eqx.Module):
     """The policy of both agents: agent 0 plays `one`, agent 1 plays `two`."""
 
-    def act(obs: Array) -> Categorical:
-        both = one(obs[..., :1, :]), two(obs[..., 1:, :])
-        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=-2), *both)
+    one: Any
+    two: Any
 
-    return act
+    def __call__(self, obs: Array) -> Distribution:
+        both = self.one(obs[..., :1, :]), self.two(obs[..., 1:, :])
+        agents = (*obs.shape[:-2], 1)
+        whole = lambda leaf: jnp.broadcast_to(leaf, (*agents, leaf.shape[-1]))  # noqa: E731  (a deviation is all agents')
+        return jax.tree.map(lambda *leaves: jnp.concatenate([whole(leaf) for leaf in leaves], axis=-2), *both)
 
 
 def name_of(strategy: Strategy) -> str:

@@ -7,7 +7,8 @@
     n.size    int16 [F or 1, S]  half their width
     n.kind    uint16 [F or 1, S] which of the episode's kinds (role and label) each is, from 1; 0: none
     n.total   float32 [F]       the reward so far, averaged over agents
-    n.obs     float32 [F, A, O]  what was observed, instead of all that, where the environment has no drawing
+    n.obs     float32 [F, A, O]  what was observed, instead of all that, where the environment has no drawing; not a
+                                number where another episode follows at once, and the end was not kept
     n.action  [F - 1, A, ...]    and what was done next
     actions   float32           shares of each action in all evaluation episodes, or a histogram for each dimension
     states    float32 [S, O]    some of what was observed in sampled evaluation episodes, on which to compare policies
@@ -77,8 +78,10 @@ def _episode(env: AnyEnv, trajectory: Trajectory, n: int) -> tuple[dict[str, np.
     if any(scenes):
         shapes, facts["kinds"] = pack_scenes(scenes)
         return arrays | shapes, facts
-    obs = np.concatenate([trajectory.obs[:, n], trajectory.last_obs[None, n]])[moments]
-    arrays["obs"] = obs[..., :OBSERVED].astype(np.float32)
+    obs = np.concatenate([trajectory.obs[:, n], trajectory.last_obs[None, n]])[moments].astype(np.float32)
+    if steps < len(trajectory.live) and trajectory.live[steps, n]:
+        obs[-1] = np.nan  # the next episode has begun here: what this one ended with was not kept
+    arrays["obs"] = obs[..., :OBSERVED]
     arrays["action"] = np.asarray(trajectory.action)[moments[:-1], n]
     return arrays, facts | {"observed": int(obs.shape[-1])}
 

@@ -286,8 +286,11 @@ def summary(archive: Archive) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    packages = ("rspo", "jax", "jaxlib", "equinox", "optax", "numpy", "safetensors")
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
+    """Of all that a result depends on, as far as it is in use."""
+    packages = ["rspo", "jax", "jaxlib", "equinox", "optax", "numpy", "safetensors"]
+    packages += [name for name in ("gymnasium", "mpe2", "mujoco", "pettingzoo") if name in sys.modules]
+    machine = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    return machine | {name: importlib.metadata.version(name) for name in packages}
 
 
 def _is_free(folder: Path) -> bool:

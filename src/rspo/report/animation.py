@@ -8,7 +8,8 @@ import numpy as np
 from rspo.report.reading import Found, RunFolder
 
 BUDGET = 3_500_000  # characters of all animations of a page together
-EXTENT = 1.15  # what is drawn at least, a little more than the square [-1, 1]^2
+MARGIN = 1.15  # a little more than what is ever there is drawn
+SMALLEST = 0.1  # half of a side
 TYPES = {"i": "<i2", "u": "<u2", "f": "<f4"}
 
 
@@ -16,7 +17,23 @@ def animations(run: RunFolder) -> dict[str, Any]:
     """What the player in the page reads."""
     shown = [strategy for strategy in run.strategies if strategy.episodes and strategy.episodes["episodes"]]
     share = BUDGET // max(len(shown), 1)
-    return {"extent": EXTENT, "strategies": [_strategy(strategy, share) for strategy in shown]}
+    return {"extent": _extent(shown), "strategies": [_strategy(strategy, share) for strategy in shown]}
+
+
+def _extent(shown: list[Found]) -> float:
+    """Half the side of the square that holds every greedy episode, the same for all strategies; a sampled one that goes
+    further is drawn smaller."""
+    most = SMALLEST
+    for strategy in shown:
+        assert strategy.episodes is not None
+        unit = strategy.episodes["unit"]
+        for _, x, y, size, _, end in strategy.episodes["backdrop"]:
+            most = max([most, *(abs(value) + size for value in (x, y, *(end or ())))])
+        for n, fact in enumerate(strategy.episodes["episodes"]):
+            if fact["mode"] == "greedy" and f"{n}.place" in strategy.arrays:
+                places = [strategy.arrays[name] for name in (f"{n}.place", f"{n}.end") if name in strategy.arrays]
+                most = max(most, *(float(np.abs(place.astype(float)).max()) / unit for place in places))
+    return round(MARGIN * most, 4)
 
 
 def _strategy(strategy: Found, budget: int) -> dict[str, Any]:

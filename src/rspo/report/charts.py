@@ -21,6 +21,8 @@ class Line:
     y: np.ndarray
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    short: str = ""
+    """What the key says instead of the label."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Chart:
     marks: list[tuple[float, int | None, str]]
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
+    x_label: str
     key: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -54,6 +57,7 @@ def chart(
     marks: Sequence[Mark] = (),
     y_range: tuple[float, float] | None = None,
     key: bool = False,
+    x_label: str = "update",
     width: int = WIDTH,
     height: int = HEIGHT,
 ) -> Chart:
@@ -82,8 +86,30 @@ def chart(
         marks=[(x(mark.x), mark.colour, mark.label) for mark in marks],
         x_ticks=[(x(value), f"{value:g}") for value in (least, most)],
         y_ticks=[(y(value), number(value)) for value in ticks],
-        key=[(line.label, line.colour) for line in lines] if key else [],
+        x_label=x_label,
+        key=[(line.short or line.label, line.colour) for line in lines] if key else [],
     )
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A histogram ready to draw in a box of `len(cells)` by 1; each bar has its height and what it says."""
+
+    title: str
+    summary: str
+    cells: list[tuple[float, str]]
+    ends: tuple[str, str]
+
+
+def bars(title: str, shares: np.ndarray, places: Sequence[str], ends: tuple[str, str]) -> Bars:
+    """One bar a share, the largest as high as there is room; `ends` is what to write below the first and the last."""
+    most = int(shares.argmax())
+    top = float(shares[most]) or 1.0
+    cells = [
+        (round(float(share) / top, 3), f"{title} {place}: {share:.0%}")
+        for share, place in zip(shares, places, strict=True)
+    ]
+    return Bars(title, f"{title}: most often {places[most]}, {shares[most]:.0%}", cells, ends)
 
 
 def bounds(values: Sequence[np.ndarray | None]) -> tuple[float, float]:
@@ -110,9 +136,10 @@ def nice_ticks(low: float, high: float) -> list[float]:
     return [round(i * step * factor, 12) for i in range(first, last + 1)]
 
 
-def fixed(value: float) -> str:
-    """A return, to three places."""
-    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
+def fixed(value: float, beside: float | None = None) -> str:
+    """A return, to three places, to one from 100 on; a spread as exactly as what it stands `beside`."""
+    places = 3 if abs(value if beside is None else beside) < 100 else 1
+    return f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def number(value: float) -> str:
@@ -128,7 +155,7 @@ def _thinned(line: Line) -> Line:
     # The ends keep their place on the axis.
     x = np.linspace(line.x[0], line.x[-1], -(-len(line.x) // size)) if size > 1 else line.x
     low, high = (None if band is None else mean(np.asarray(band)) for band in (line.low, line.high))
-    return Line(line.label, line.colour, x, mean(np.asarray(line.y, float)), low, high)
+    return Line(line.label, line.colour, x, mean(np.asarray(line.y, float)), low, high, line.short)
 
 
 def _summary(title: str, lines: Sequence[Line], marks: Sequence[Mark]) -> str:

@@ -1,7 +1,7 @@
 """The page that compares runs: methods or settings side by side, seeds of the same settings taken together."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,10 @@ import scipy.special
 
 from rspo.errors import InputError
 from rspo.manifest import identity
-from rspo.report.charts import Chart, Line, chart, number
-from rspo.report.page import CITATION, duration, flat
+from rspo.report.charts import Chart, Line, chart, fixed, number
 from rspo.report.reading import RunFolder
 from rspo.report.render import render
+from rspo.report.words import CITATION, command, duration, flat
 
 CONFIDENCE = 0.95
 
@@ -68,10 +68,30 @@ def _label(run: RunFolder, members: Iterable[list[RunFolder]]) -> str:
 def _section(env: str, groups: list[Group]) -> dict[str, Any]:
     return {
         "env": env,
+        "found": _found(groups),
         "groups": [_summary(group) for group in groups],
         "runs": [_row(group, run) for group in groups for run in group.runs],
         "charts": _charts(groups),
     }
+
+
+def _found(groups: Sequence[Group]) -> str:
+    """Who did best, in one sentence."""
+    returns = {group: known for group in groups if (known := _known(best(run, "return_mean") for run in group.runs))}
+    if not returns:
+        return "No strategies yet."
+    distinct = {group: [float(run.distinct) for run in group.runs] for group in groups}
+    return (
+        f"On average over seeds, most distinct strategies were found by {_leaders(distinct)}, and the best return by "
+        f"{_leaders(returns)}."
+    )
+
+
+def _leaders(values: Mapping[Group, Sequence[float]]) -> str:
+    """Whose mean is the greatest, to the digits that are shown."""
+    means = {group: float(np.mean(of)) for group, of in values.items()}
+    top = number(max(means.values()))
+    return f"{' and '.join(group.label for group, mean in means.items() if number(mean) == top)} ({top})"
 
 
 def _summary(group: Group) -> dict[str, Any]:
@@ -98,7 +118,8 @@ def _row(group: Group, run: RunFolder) -> dict[str, Any]:
         "done": f"{len(run.strategies)} of {run.config['iterations']}",
         "distinct": run.distinct,
         "names": ", ".join(s.name for s in run.strategies if s.status == "novel"),
-        "best": best(run, "return_mean"),
+        "best": fixed(best(run, "return_mean")) if run.strategies else "none yet",
+        "command": command(run),
         "took": duration(run.seconds) or "not recorded",
     }
 
@@ -120,28 +141,37 @@ def interval(values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _with_interval(values: Sequence[float]) -> str:
-    mean, half = interval(values)
-    if len(values) < 2:
-        return f"{number(float(mean))} (one seed)"
-    return f"{number(float(mean))} ± {number(float(half))}"
+    known = _known(values)
+    if not known:
+        return "none yet"
+    mean, half = interval(known)
+    spread = f" ± {number(float(half))}" if len(known) > 1 else " (one seed)"
+    lacking = f" ({len(known)} of {len(values)} seeds)" if len(known) < len(values) else ""
+    return f"{number(float(mean))}{spread}{lacking}"
+
+
+def _known(values: Iterable[float]) -> list[float]:
+    """Without those of runs that have no strategies yet."""
+    return [value for value in values if np.isfinite(value)]
 
 
 def _charts(groups: Sequence[Group]) -> list[Chart]:
     """How each method fares, averaged over its seeds, as far as all of them got."""
     curves = (
-        ("Distinct strategies, by iterations", lambda run: np.cumsum([s.status == "novel" for s in run.strategies])),
-        ("Best return so far, by iterations", _best_so_far),
-        ("Return in training, by updates of all iterations", _training_returns),
+        ("Distinct strategies", "iteration", lambda run: np.cumsum([s.status == "novel" for s in run.strategies])),
+        ("Best return so far", "iteration", _best_so_far),
+        ("Return in training", "update, of all iterations", _training_returns),
     )
     charts = []
-    for title, curve in curves:
-        lines = [_line(group, [curve(run) for run in group.runs]) for group in groups]
-        charts.append(chart(title, lines, key=True, width=440, height=220))
+    for title, x_label, curve in curves:
+        begun = {group: [run for run in group.runs if run.strategies] for group in groups}
+        lines = [_line(group, [curve(run) for run in runs]) for group, runs in begun.items() if runs]
+        charts.append(chart(title, lines, key=True, x_label=x_label, width=440, height=220))
     return charts
 
 
 def _best_so_far(run: RunFolder) -> np.ndarray:
-    return np.maximum.accumulate([s.evaluation["return_mean"] for s in run.strategies] or [np.nan])
+    return np.maximum.accumulate([s.evaluation["return_mean"] for s in run.strategies])
 
 
 def _training_returns(run: RunFolder) -> np.ndarray:

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from rspo.errors import InputError
-from rspo.report.reading import RunFolder
+from rspo.report.reading import Found, RunFolder
+from rspo.report.words import flat
 
 
 def matrix(run: RunFolder, cards: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[dict[str, Any] | None]]]:
@@ -27,8 +28,30 @@ def cross_play(run: RunFolder) -> dict[str, Any] | None:
     if payoff.shape != (len(names),) * 2:
         raise InputError(f"{run.path / 'crossplay.json'} is damaged: its table does not fit its strategies.")
     low, span = np.nanmin(payoff), np.nanmax(payoff) - np.nanmin(payoff) or 1.0
-    shaded = [[(float(v), round(float(0.65 * (v - low) / span), 3)) for v in row] for row in payoff]
-    return {"names": names, "rows": list(zip(names, shaded, strict=True)), "episodes": record["episodes"]}
+    return {
+        "names": names,
+        "rows": list(zip(names, _shaded(payoff, low, span), strict=True)),
+        "episodes": record["episodes"],
+    }
+
+
+def _shaded(values: np.ndarray, low: float, span: float) -> list[list[tuple[float, float]]]:
+    """Each value with a shade from 0 to 1."""
+    return [[(float(value), round(float((value - low) / span), 3)) for value in row] for row in values]
+
+
+def population(run: RunFolder) -> dict[str, Any] | None:
+    """The score in `diversity.json`, its kernel between each two distinct strategies, and all that it depends on."""
+    record = run.extras.get("diversity")
+    if record is None:
+        return None
+    names = [strategy.label for strategy in run.strategies if strategy.status == "novel"]
+    kernel = np.array(record["matrix"], float)
+    if kernel.shape != (len(names),) * 2:
+        raise InputError(f"{run.path / 'diversity.json'} is damaged: its table does not fit the distinct strategies.")
+    facts = [(name, value) for name, value in flat(record) if name not in ("run", "value", "matrix")]
+    rows = list(zip(names, _shaded(kernel, 0.0, 1.0), strict=True))
+    return {"value": float(record["value"]), "names": names, "rows": rows, "facts": facts}
 
 
 def _name(run: RunFolder, entry: Any) -> str:
@@ -39,35 +62,37 @@ def _name(run: RunFolder, entry: Any) -> str:
 
 def heatmaps(run: RunFolder) -> list[tuple[str, list[dict[str, Any]]]]:
     """Under each title the grid of every strategy."""
-    titles = {title: None for s in run.strategies if s.episodes for title in s.episodes["maps"]}
-    return [(title, [_heatmap(run, index, title) for index in _having(run, title)]) for title in titles]
+    drawn = [(title, grid) for strategy in run.strategies for title, grid in maps_of(strategy)]
+    titles = dict.fromkeys(title for title, _ in drawn)
+    return [(title, [grid for other, grid in drawn if other == title]) for title in titles]
 
 
-def _having(run: RunFolder, title: str) -> list[int]:
-    return [s.index for s in run.strategies if s.episodes and title in s.episodes["maps"]]
+def maps_of(strategy: Found) -> list[tuple[str, dict[str, Any]]]:
+    """A strategy's heat maps, by their titles."""
+    titles = strategy.episodes["maps"] if strategy.episodes else []
+    return [(title, _heatmap(strategy, title, strategy.arrays[f"map.{i}"])) for i, title in enumerate(titles)]
 
 
-def _heatmap(run: RunFolder, index: int, title: str) -> dict[str, Any]:
-    strategy = run.strategies[index]
-    assert strategy.episodes is not None
-    grid = np.nan_to_num(strategy.arrays[f"map.{strategy.episodes['maps'].index(title)}"])
+def _heatmap(strategy: Found, title: str, grid: np.ndarray) -> dict[str, Any]:
+    grid = np.nan_to_num(grid)
     height, width = grid.shape
     most, top = float(grid.max()), np.unravel_index(grid.argmax(), grid.shape)
     cells = [
-        (x, height - 1 - y, round(float(grid[y, x]) / most, 3) if most else 0, f"{most:.0%}" if (y, x) == top else "")
-        for y in range(height)
-        for x in range(width)
+        {
+            "x": x,
+            "y": height - 1 - y,
+            "shade": round(share / most, 3) if most else 0,
+            "text": f"{share:.0%}" if most and (y, x) == top else "",
+            "title": f"column {x + 1}, row {y + 1} from below: {share:.1%}",
+        }
+        for (y, x), share in ((place, float(share)) for place, share in np.ndenumerate(grid))
     ]
     where = f"most in column {top[1] + 1}, row {top[0] + 1} from below: {most:.0%}" if most else "nothing anywhere"
-    name = f"{index}: {strategy.name}"
-    if not most:
-        cells, name = [(x, y, 0, "") for x, y, _, _ in cells], f"{name} (never)"
-    summary = f"{title}, strategy {name}: {where}"
     return {
         "width": width,
         "height": height,
         "cells": cells,
-        "name": name,
-        "colour": index,
-        "summary": summary,
+        "label": strategy.label if most else f"{strategy.label} (never)",
+        "colour": strategy.index,
+        "summary": f"{title}, strategy {strategy.index}: {where}",
     }

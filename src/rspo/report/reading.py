@@ -31,7 +31,13 @@ class Found:
 
     @property
     def name(self) -> str:
-        return self.evaluation["descriptor"] or "unnamed"
+        return self.evaluation["descriptor"] or f"strategy {self.index}"
+
+    @property
+    def label(self) -> str:
+        """Number and name, or the number alone where an environment has no names."""
+        name = self.evaluation["descriptor"]
+        return f"{self.index}: {name}" if name else f"Strategy {self.index}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ def environment() -> Environment:
 
 def render(template: str, **values: Any) -> str:
     """A whole page."""
-    script = own("player.js")
+    script = own("traces.js") + own("player.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = environment().get_template(template)
     return page.render(

@@ -36,9 +36,7 @@
   // ---- drawing
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const ROLES = {
-    agent: disc, goal: ring, monster: monster, apple: apple, light: light, line: line,
-  };
+  const ROLES = new Map(Object.entries({ agent: disc, goal: ring, monster, apple, light, line }));
 
   function extent(episode) {
     if (!episode.extent) {
@@ -113,7 +111,7 @@
   }
   function light(pen, s) {
     const c = pen.context, r = s.size * pen.unit * 0.95;
-    c.fillStyle = pen.palette[4];
+    c.fillStyle = colour("--light");
     c.beginPath();
     for (let i = 0; i < 24; i++) {
       const far = i % 2 ? r * 0.78 : r, angle = (i * Math.PI) / 12;
@@ -148,7 +146,7 @@
   function paint(pen, shape) {
     // Limbs of one label share a colour, so that one follows a leg through the gait.
     const isLimb = shape.role === "limb" || (shape.role !== "line" && hasLength(shape));
-    (isLimb ? limb : ROLES[shape.role] || other)(pen, shape);
+    (isLimb ? limb : ROLES.get(shape.role) || other)(pen, shape);
   }
 
   // Where slot `s` is at moment `t`, which may lie between two recorded ones; jumps are not smoothed.
@@ -161,8 +159,8 @@
     return Math.hypot(nextX - x, nextY - y) > 0.5 ? [x, y] : [x + part * (nextX - x), y + part * (nextY - y)];
   }
 
-  function drawScene(canvas, episode, t) {
-    const pen = new Pen(canvas, episode), { arrays, unit } = episode, frame = Math.floor(t);
+  function drawScene(pen, episode, t) {
+    const { arrays, unit } = episode, frame = Math.floor(t);
     for (const [role, x, y, size, label, end] of episode.backdrop)
       paint(pen, shapeOf(pen, role, label, [x, y], end || [x, y], size, 0));
     const kinds = row(arrays.kind, frame), sizes = row(arrays.size, frame), ranks = {};
@@ -195,39 +193,6 @@
     c.globalAlpha = 1;
   }
 
-  // Without a drawing: what was observed over time, one lane a number, and the actions below.
-  function drawTraces(canvas, episode, t) {
-    const pen = new Pen(canvas, episode), c = pen.context, { obs, action } = episode.arrays;
-    const [frames, agents, count] = obs.shape, left = 34, strip = 14 * agents + 18;
-    const lane = (pen.height - strip - 6) / count, x = (frame) => left + (frame / Math.max(frames - 1, 1)) * (pen.width - left - 8);
-    for (let o = 0; o < count; o++) {
-      const top = 4 + o * lane, values = [];
-      for (let f = 0; f < frames; f++) for (let a = 0; a < agents; a++) values.push(obs.values[(f * agents + a) * count + o]);
-      const low = Math.min(...values), span = Math.max(...values) - low || 1;
-      pen.text(String(o), 14, top + lane / 2, pen.muted, 10);
-      for (let a = 0; a < agents; a++) {
-        c.strokeStyle = pen.palette[a % 7]; c.lineWidth = 1.5; c.beginPath();
-        for (let f = 0; f < frames; f++) {
-          const y = top + lane * (0.88 - (0.76 * (values[f * agents + a] - low)) / span);
-          f ? c.lineTo(x(f), y) : c.moveTo(x(f), y);
-        }
-        c.stroke();
-      }
-    }
-    actions(pen, action, agents, x, pen.height - strip);
-    c.strokeStyle = pen.ink; c.lineWidth = 1; c.beginPath(); c.moveTo(x(t), 0); c.lineTo(x(t), pen.height); c.stroke();
-  }
-
-  function actions(pen, action, agents, x, top) {
-    const frames = action.shape[0], wide = action.values.length / Math.max(frames * agents, 1);
-    for (let a = 0; a < agents; a++) for (let f = 0; f < frames; f++) {
-      const value = action.values[(f * agents + a) * wide];
-      pen.context.fillStyle = wide > 1 || action.type === "<f4" ? pen.palette[value > 0 ? 0 : 1] : pen.palette[value % 7];
-      pen.context.fillRect(x(f), top + 14 * a, Math.max(x(f + 1) - x(f) - 0.5, 0.5), 12);
-    }
-    pen.text("actions", pen.width / 2, pen.height - 8, pen.muted, 10);
-  }
-
   // ---- players and their controls
 
   class Player {
@@ -239,6 +204,8 @@
     show(strategy) {
       this.strategy = data.strategies.find((s) => s.index === strategy);
       this.number = 0;
+      const episode = this.episode;
+      if (!episode.arrays.place) this.canvas.style.aspectRatio = String(Math.min(1, 10 / laneCount(episode.arrays)));
     }
     get episode() { return unpacked(this.strategy.episodes[this.number], this.strategy); }
     get frames() { return this.episode.frames; }
@@ -248,11 +215,11 @@
     }
     draw(t) {
       const episode = this.episode, at = Math.min(t, episode.frames - 1), frame = Math.floor(at);
-      (episode.arrays.place ? drawScene : drawTraces)(this.canvas, episode, at);
+      (episode.arrays.place ? drawScene : drawTraces)(new Pen(this.canvas, episode), episode, at);
       const step = Math.min(frame * episode.stride, episode.steps), total = episode.arrays.total.values[frame];
       this.caption.textContent =
         `${episode.mode} episode ${this.number + 1} of ${this.strategy.episodes.length} · ` +
-        `step ${step} of ${episode.steps} · reward so far ${total.toFixed(2)}`;
+        `step ${step} of ${episode.steps} · reward so far ${total.toFixed(2).replace("-", "\u2212")}`;
     }
   }
 
@@ -282,7 +249,7 @@
       button.setAttribute("aria-label", on ? "Pause" : "Play");
       button.title = on ? "Pause" : "Play";
       button.querySelector("use").setAttribute("href", on ? "#icon-pause" : "#icon-play");
-      if (on && this.time >= this.frames - 1) this.time = 0;
+      if (on && this.time >= this.frames - 1) this.time = this.held = 0;
       wake();
     }
     step(by) {
@@ -356,6 +323,8 @@
 
   const redraw = () => { for (const controls of all) controls.refresh(); };
   dark.addEventListener("change", redraw);
-  // On paper: the end of each episode, with the way there.
-  addEventListener("beforeprint", () => { for (const controls of all) { controls.play(false); controls.time = controls.frames - 1; controls.refresh(); } });
+  // On paper: in its colours, the end of each episode with the way there.
+  const paper = (on) => { document.documentElement.classList.toggle("paper", on); redraw(); };
+  addEventListener("beforeprint", () => { for (const controls of all) { controls.play(false); controls.time = controls.frames - 1; } paper(true); });
+  addEventListener("afterprint", () => paper(false));
 })();
