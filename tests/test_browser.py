@@ -297,9 +297,11 @@ def test_a_comparison(driver: Any, run_of: Callable[[str], Path], tmp_path: Path
     runs = [run_of("undrawn"), *(make_run(tmp_path / f"{seed}", Undrawn(), 2, seed=seed) for seed in (1, 2))]
     page = write_comparison([run_of("four-goals-medium"), *runs], tmp_path / "comparison.html")
     show(driver, page)
-    assert len(all_of(driver, ".chart svg")) == 6
+    assert len(all_of(driver, ".chart > svg")) == 6
+    assert {sample.size["width"] for sample in all_of(driver, ".key svg")} == {18}  # a line of the key, no chart
     screenshot(driver, "comparison")
     assert_silent(driver, page)
+    assert audit(driver) == []
 
 
 CONTRAST = """

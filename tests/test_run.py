@@ -509,5 +509,6 @@ def test_a_foreign_folder_is_refused(tmp_path: Path, content: str) -> None:
     if content == "other files":
         (folder / "config.json").write_text("{}")
         (folder / "strategies").mkdir()
+    remedy = "give the folder" if content == "file" else "rspo discover"
     for verb in ("evaluate", "resume", "play"):
-        assert_refused(here(verb, folder), str(folder), "rspo discover")
+        assert_refused(here(verb, folder), str(folder), remedy)
