@@ -1,6 +1,7 @@
 """The robots beside the paper's numbers: returns of every iteration, Population Diversity, and what alpha does."""
 
 import dataclasses
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-from naming import Summary
+from naming import Summary, counted, shown_names
 
 from rspo.diversity import dvd_diversity
 from rspo.population import diversity_of
@@ -16,7 +17,8 @@ from rspo.run import Run
 
 ROBOTS = ("half-cheetah", "hopper", "walker2d", "humanoid")
 METHODS = ("rspo", "pg")
-LENGTH = 1.0  # of DvD's kernel
+WIDER = math.sqrt(10)  # ten times the denominator, as in the paper's study of alpha
+KERNELS = {"p1": "the paper's, p = 1", "wider": "the paper's, p = √10", "dvd": "DvD's, l = 1"}
 # The paper's tables: mean (deviation) over three seeds.
 PAPER_RETURNS = {
     "half-cheetah": ("2343 (882)", "1790 (950)", "1710 (1394)", "859 (498)", "1194 (640)"),
@@ -42,10 +44,11 @@ def measure(folder: Path) -> dict[str, Any]:
     states = run.visited(strategies)
     obs = np.concatenate(states).astype(np.float32)
     actions = np.stack([np.clip(np.asarray(strategy.policy(obs).mode()), -1, 1) for strategy in strategies])
-    source = "sampled episodes of all policies, equally many from each"
+    whose = "all policies"
     scores = {
-        "paper": dataclasses.replace(diversity_of(strategies, states), source=source),
-        "dvd": dvd_diversity(actions, length=LENGTH, source=source),
+        "p1": diversity_of(strategies, states, 1.0, whose),
+        "wider": diversity_of(strategies, states, WIDER, whose),
+        "dvd": dvd_diversity(actions, length=1.0, source=f"sampled episodes of {whose}, equally many from each"),
     }
     training = {"steps": run.config.ppo.updates * run.config.ppo.batch, "alpha": run.config.measure.alpha}
     return training | {"diversity": {name: dataclasses.asdict(score) for name, score in scores.items()}}
@@ -68,7 +71,9 @@ def _training(rows: list[Summary]) -> list[str]:
     text = ", ".join(f"{robot} {max(steps[robot]) / 1e6:.2f}" for robot in ROBOTS if robot in steps)
     return [
         f"Million environment steps a policy, the same for both methods: {text}. The paper does not say its own. "
-        "Returns are of 32 episodes of up to 512 steps, which end at a fall; actions sampled, greedy in brackets."
+        "Returns are of 32 episodes of up to 512 steps, which end at a fall; actions sampled, greedy in brackets. "
+        "Gaits: the name that greedy episodes show, / the sampled ones if they differ; * novel, - failed. Distinct "
+        "ones are those that both show, without failed policies."
     ]
 
 
@@ -86,37 +91,32 @@ def _returns(groups: dict[tuple[str, str], list[Summary]], robot: str) -> list[s
 
 
 def _distinct(row: Summary) -> int:
-    """Names that greedy and sampled episodes agree on, of policies that have not failed."""
-    good = [s for s in row["strategies"] if s["status"] != "failed"]
-    return len({s["descriptor"] for s in good if s["descriptor"] == s["sampled_descriptor"]})
+    """Gaits that greedy and sampled episodes both show, of policies that have not failed."""
+    return len({strategy["descriptor"] for _, strategy in counted(row)} - {"falling"})
 
 
 def _gaits(groups: dict[tuple[str, str], list[Summary]], robot: str) -> list[str]:
     return [
-        f"- {method}, seed {row['seed']}: {'; '.join(s['descriptor'] + _mark(s) for s in row['strategies'])}"
+        f"- {method}, seed {row['seed']}: {'; '.join(map(shown_names, row['strategies']))}"
         for method in METHODS
         for row in groups.get((robot, method), [])
     ]
-
-
-def _mark(strategy: dict[str, Any]) -> str:
-    return {"novel": "*", "failed": "-"}.get(strategy["status"], "")
 
 
 def _diversities(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
     lines = [
         "## Population Diversity",
         "",
-        "Of a run's five policies, each seed. The paper's kernel has a scale p that it does not give, so compare "
-        "methods, not its numbers with these: p = 1 for the paper's kernel, l = 1 for DvD's on greedy actions. States: "
-        "64 from sampled episodes of each policy (docs/diversity.md). In the lists above: * novel, - failed.",
+        "Of a run's five policies, each seed. The paper does not give the scale p of its kernel, so compare methods, "
+        "not its numbers with these. DvD's kernel is on greedy actions. States: 64 from sampled episodes of each "
+        "policy (docs/diversity.md).",
         "",
         f"| | kernel | {' | '.join(ROBOTS)} |",
         f"|---|---|{'---|' * len(ROBOTS)}",
     ]
     for method in METHODS:
         lines.append(f"| {method} | the paper's numbers | {' | '.join(PAPER_DIVERSITY[method])} |")
-        for kernel, name in (("paper", "paper's, p = 1"), ("dvd", "DvD's, l = 1")):
+        for kernel, name in KERNELS.items():
             cells = [_scores(groups.get((robot, method), []), kernel) for robot in ROBOTS]
             lines.append(f"| {method} | {name} | {' | '.join(cells)} |")
     return lines
@@ -137,7 +137,8 @@ def alpha(rows: list[Summary]) -> str:
         ("judged", lambda row: row["strategies"][1]["status"]),
         ("return", lambda row: f"{row['strategies'][1]['return_mean']:.0f}"),
         ("gaits", lambda row: "; ".join(s["descriptor"] for s in row["strategies"])),
-        ("Population Diversity, p = 1", lambda row: f"{row['diversity']['paper']['value']:.3f}"),
+        ("Population Diversity, p = 1", lambda row: f"{row['diversity']['p1']['value']:.3f}"),
+        ("p = √10, as in the paper", lambda row: f"{row['diversity']['wider']['value']:.3f}"),
         ("DvD's, l = 1", lambda row: f"{row['diversity']['dvd']['value']:.3f}"),
         ("paper (Humanoid)", lambda row: PAPER_ALPHA[f"{row['alpha']:.1f}"]),
     ]

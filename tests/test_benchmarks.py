@@ -1,4 +1,4 @@
-"""The tables and figures of the stag-hunt games, from hand-made summaries."""
+"""The tables and figures of the stag-hunt games and the robots, from hand-made summaries."""
 
 import itertools
 import json
@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import product
+import rspo
 from product import rewritten
 from rspo.presets import preset
 
@@ -19,6 +21,7 @@ import acceptance
 import games_report
 import naming
 import reproduce
+import robot_tables
 import stag_hunt_tables
 from stag_hunt_tables import equilibria
 
@@ -147,6 +150,48 @@ def test_the_jobs_are_commands_that_rspo_takes() -> None:
             assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
             if config.objective == "rspo":
                 assert config.method.switch == ("hard" if job.variant else "smooth")
+
+
+# ---- robots
+
+
+def walk(robot: str, objective: str, seed: int, score: float, *policies: dict[str, Any]) -> dict[str, Any]:
+    scores = {kernel: {"value": score} for kernel in robot_tables.KERNELS}
+    return summary(objective, seed, *policies) | {"env": robot, "steps": 10**6, "alpha": 1.0, "diversity": scores}
+
+
+def test_robots_show_every_seed_beside_the_paper() -> None:
+    runs = [
+        walk("hopper", "rspo", 0, 0.5, policy("hopping"), policy("kneeling", "mixed"), policy("falling")),
+        walk("hopper", "rspo", 1, 0.7, policy("hopping"), policy("jumping"), policy("lying", status="failed")),
+        walk("hopper", "pg", 0, 0.1, policy("hopping"), policy("hopping", status="duplicate")),
+    ]
+    table = robot_tables.robots(runs)
+    assert [row[-1] for row in cells(table, "rspo", "0") + cells(table, "rspo", "1")] == ["1", "2"]
+    assert cells(table, "pg", "0") == [["pg", "0", "1 (2)", "1 (2)", "1"]]
+    assert cells(table, "rspo", "DvD's, l = 1") == [
+        ["rspo", "DvD's, l = 1", "-", "0.600 (0.141): 0.500 0.700", "-", "-"]
+    ]
+    assert "- rspo, seed 0: hopping*; kneeling/mixed*; falling*" in table
+
+
+def test_alpha_is_told_beside_what_it_did() -> None:
+    first, second = policy("running"), policy("lying", status="failed", accepted=0.25)
+    runs = [walk("half-cheetah", "rspo", 0, 0.5, first, second) | {"alpha": alpha} for alpha in (2.0, 0.5)]
+    rows = [cells(robot_tables.alpha(runs), alpha)[0] for alpha in ("0.5", "2.0")]
+    assert rows[0] == ["0.5", "0.25", "failed", "1", "running; lying", "0.500", "0.500", "0.500", "0.604"]
+    assert rows[1][-1] == "0.748"
+
+
+def test_the_diversity_of_a_run_is_that_of_all_its_policies(tmp_path: Path) -> None:
+    small = {"updates": 1, "batch": 400, "minibatches": 1}
+    rspo.discover("gym:Pendulum-v1", iterations=2, out=tmp_path / "run", quiet=True, ppo=small, judge={"episodes": 2})
+    found = robot_tables.measure(tmp_path / "run")
+    assert found["steps"] == 400
+    for score in found["diversity"].values():
+        assert (score["policies"], score["states"]) == (2, 128)
+        matrix = np.array(score["matrix"])
+        assert score["value"] == pytest.approx(1 - matrix[0, 1] ** 2)
 
 
 # ---- the acceptance ratio
