@@ -159,11 +159,11 @@ def test_the_file_names_its_parts(tmp_path: Any) -> None:
 def test_an_observation_of_the_next_episode_is_not_the_end_of_this_one() -> None:
     """Undrawn ends after nine of its twelve steps, and another episode begins there."""
     env, policy = Undrawn(), uniform_policy(4)
-    for restart in (False, True):
-        played = jax.device_get(collect(env, policy, 2, jax.random.key(0), restart=restart, record=True))
+    for padding in ("count", "restart"):
+        played = jax.device_get(collect(env, policy, 2, jax.random.key(0), padding=padding, record=True))
         obs = record(env, played, played).arrays["0.obs"]
         assert obs.shape == (10, 2, 3)
         np.testing.assert_array_equal(obs[:-1], played.obs[:9, 0])
-        assert np.isnan(obs[-1]).all() == restart
-        if not restart:
+        assert np.isnan(obs[-1]).all() == (padding == "restart")
+        if padding == "count":
             np.testing.assert_array_equal(obs[-1], played.last_obs[0])
