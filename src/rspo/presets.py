@@ -51,8 +51,8 @@ def _four_goals_method(method: Objective, release: float) -> Objective:
     return dataclasses.replace(method, lambda_b=0.001 if method.switch == "off" else 0.0, release=release)
 
 
-# The paper has a learning rate of 3e-4, an entropy coefficient of 0.05 and no number of updates: docs/experiments.md has
-# what each does. In the easy mode rewards are not rare, and a long momentum could swing a finished policy away again.
+# The paper has a learning rate of 3e-4, an entropy coefficient of 0.05 and no number of updates: docs/experiments.md
+# has what each does. In the easy mode rewards are not rare, and a long momentum could swing a finished policy away.
 _EASY = PPO(updates=200, learning_rate=1e-3, decay=(0.5, 1.0), entropy_coefficient=0.1, entropy_decay=(0.5, 1.0))
 # In the others Adam follows noise until a small landmark is found: large steps along a long mean.
 _MEDIUM = dataclasses.replace(_EASY, updates=400, learning_rate=3e-3, momentum=0.98)
