@@ -414,7 +414,7 @@ def test_play_in_a_pipe_prints_the_last_moment(finished: Path) -> None:
     titles = [line for line in outcome.out.splitlines() if line.startswith("strategy ")]
     assert [title.split()[1] for title in titles] == ["0", "1", "2"]
     assert all("return " in title for title in titles)
-    assert outcome.out.count("@") >= 3
+    assert "@" in here("play", finished, "0").out  # where it ends at a landmark; others may leave the picture
     assert here("play", finished, "1").out in outcome.out
     assert here("play", finished, "1", "--episodes", "3").out.count("strategy 1") == 3
 

@@ -12,6 +12,7 @@ from rspo.diversity import Categoricals, population_diversity
 from rspo.population import diversity_of
 from rspo.recording import STATES
 from rspo.store import read_arrays
+from test_continuous import Slope
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,9 @@ def test_a_policy_twice_has_no_diversity(run: Path) -> None:
 def test_a_finished_run_keeps_that_of_its_distinct_strategies(tmp_path: Path) -> None:
     """Of Gaussians, here; without names and at this level of acceptance everything is distinct."""
     out = tmp_path / "run"
-    settings = {"ppo": {"updates": 1, "batch": 512 * 2}, "judge": {"episodes": 2, "quality": -1e9, "accept": 0.0}}
-    archive = rspo.discover("hopper", iterations=2, out=out, quiet=True, **settings)
+    learner = {"updates": 30, "batch": 256, "learning_rate": 0.01}
+    judge = {"episodes": 64, "quality": -1e9, "accept": 0.0}
+    archive = rspo.discover(Slope(), iterations=2, out=out, quiet=True, ppo=learner, judge=judge)
     assert [strategy.status for strategy in archive] == ["novel", "novel"]
     record = json.loads((out / "diversity.json").read_text())
     assert record["value"] == diversity_of(list(archive), [states(out, 0), states(out, 1)]).value
