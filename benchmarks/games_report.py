@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+import machine
 import numpy as np
 
 from rspo.presets import preset
@@ -17,12 +18,10 @@ def markdown(data: dict[str, Any]) -> str:
 
 
 def _header(data: dict[str, Any]) -> str:
-    machine, settings = data["machine"], data["settings"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    settings = data["settings"]
     compiled = ", ".join(f"{game} {seconds:.1f} s" for game, seconds in data["compile_seconds"].items())
     return (
-        f"# Speed of the stag-hunt games\n\n{machine['cores']} cores of {machine['cpu']}, load "
-        f"{machine['load_before']} before the start; {versions}.\n\nMedian (lowest to highest) of "
+        f"# Speed of the stag-hunt games\n\n{machine.sentence(data['machine'])}\n\nMedian (lowest to highest) of "
         f"{settings['repetitions']} interleaved repetitions of {settings['updates']} updates with the presets' "
         "batches, networks and epochs. One environment step moves both agents. Compiling is not in these times "
         f"({compiled}); one program served all numbers of references."

@@ -7,18 +7,16 @@ have nothing else to do. Writes all repetitions as JSON, and tables as Markdown 
 works.
 """
 
-import argparse
 import itertools
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import machine
 from games_report import GAMES, KINDS, markdown
-from output import publish, say
+from output import command, say
 from rspo_side import RspoSide
 from worker import Worker
 
@@ -36,16 +34,11 @@ QUICK = Settings(repetitions=1, updates=1, references=(0, 20))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the speed of the stag-hunt games.")
-    parser.add_argument("--out", type=Path, default=Path("results/games-speed.json"), help="the JSON file to write")
-    parser.add_argument("--quick", action="store_true", help="tiny settings: numbers without meaning")
-    options = parser.parse_args()
-    data = measure(QUICK if options.quick else Settings())
-    publish(options.out, data, markdown(data))
+    command("Measure the speed of the stag-hunt games.", "results/games-speed.json", measure, markdown)
 
 
-def measure(settings: Settings) -> dict[str, Any]:
-    start = time.perf_counter()
+def measure(quick: bool) -> dict[str, Any]:
+    start, settings = time.perf_counter(), QUICK if quick else Settings()
     data: dict[str, Any] = {"machine": machine.describe(machine.OURS), "settings": asdict(settings)}
     with Worker(RspoSide) as rspo:
         say("compiling")

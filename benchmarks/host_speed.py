@@ -107,34 +107,16 @@ class Sb3Robots:
 
 def _learner(name: str, kind: str) -> Any:
     import gymnasium
-    import torch
-    from stable_baselines3 import PPO
+    from sb3_ppo import same_ppo
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
     from rspo.env import make
     from rspo.presets import preset
 
-    ours, envs = preset(name).ppo, preset(name).episodes(make(name).spec)
-    makers = [lambda: gymnasium.make(IDS[name], max_episode_steps=512)] * envs
+    config = preset(name)
+    makers = [lambda: gymnasium.make(IDS[name], max_episode_steps=512)] * config.episodes(make(name).spec)
     vector = DummyVecEnv(makers) if kind == "dummy" else SubprocVecEnv(makers, start_method="fork")
-    width = [ours.hidden] * ours.layers
-    return PPO(
-        "MlpPolicy",
-        VecNormalize(vector, gamma=ours.gamma),
-        learning_rate=ours.learning_rate,
-        n_steps=ours.batch // envs,
-        batch_size=ours.batch // ours.minibatches,
-        n_epochs=ours.epochs,
-        gamma=ours.gamma,
-        gae_lambda=ours.gae_lambda,
-        clip_range=ours.clip,
-        ent_coef=ours.entropy_coefficient,
-        vf_coef=ours.value_coefficient,
-        max_grad_norm=ours.gradient_clip,
-        policy_kwargs={"net_arch": {"pi": width, "vf": width}, "activation_fn": torch.nn.Tanh},
-        seed=0,
-        device="cpu",
-    )
+    return same_ppo(config.ppo, VecNormalize(vector, gamma=config.ppo.gamma))
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 OURS = ("rspo", "jax", "jaxlib", "equinox", "optax", "numpy")
 PEERS = ("stable-baselines3", "gymnasium", "torch")
@@ -19,6 +20,12 @@ def describe(packages: tuple[str, ...] = OURS + PEERS) -> dict[str, object]:
         "versions": {"python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in packages},
     }
+
+
+def sentence(machine: dict[str, Any]) -> str:
+    """What `describe` gave, for the head of a page."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return f"{machine['cores']} cores of {machine['cpu']}, load {machine['load_before']} before the start; {versions}."
 
 
 def _cpu() -> str:

@@ -1,13 +1,25 @@
 """How the benchmarks tell what they do and keep what they measured."""
 
+import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def command(what: str, out: str, measure: Callable[[bool], dict[str, Any]], markdown: Callable[[Any], str]) -> None:
+    """A benchmark's command line: measure, in earnest or quickly, and publish."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--out", type=Path, default=Path(out), help="the JSON file to write")
+    parser.add_argument("--quick", action="store_true", help="tiny settings: numbers without meaning")
+    options = parser.parse_args()
+    data = measure(options.quick)
+    publish(options.out, data, markdown(data))
 
 
 def publish(out: Path, data: dict[str, Any], tables: str) -> None:

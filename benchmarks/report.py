@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
+import machine
 from flops import FORMULA
 from sb3_side import KINDS, Setup
 
@@ -16,13 +17,11 @@ def markdown(data: dict[str, Any]) -> str:
 
 
 def _header(data: dict[str, Any]) -> str:
-    machine, settings = data["machine"], data["settings"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     compiled = ", ".join(f"{game} {seconds:.1f} s" for game, seconds in data["compile_seconds"].items())
     return (
-        f"# Training speed\n\n{machine['cores']} cores of {machine['cpu']}, load {machine['load_before']} before the "
-        f"start; {versions}.\n\nMedian (lowest to highest) of {settings['repetitions']} interleaved repetitions. "
-        f"Compiling rspo's training program is not in the steps per second: {compiled}."
+        f"# Training speed\n\n{machine.sentence(data['machine'])}\n\nMedian (lowest to highest) of "
+        f"{data['settings']['repetitions']} interleaved repetitions. Compiling rspo's training program is not in the "
+        f"steps per second: {compiled}."
     )
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from four_goals_gym import FourGoalsGym
 from four_goals_numpy import FourGoalsNumpy
+from sb3_ppo import same_ppo
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
@@ -59,29 +60,7 @@ class Sb3Side:
 
 
 def _learner(setup: Setup) -> PPO:
-    ours = preset(setup.env).ppo
-    width = [ours.hidden] * ours.layers
-    return PPO(
-        "MlpPolicy",
-        _games(setup),
-        learning_rate=lambda left: ours.learning_rate * left,
-        n_steps=ours.batch // setup.envs,
-        batch_size=ours.batch // ours.minibatches,
-        n_epochs=ours.epochs,
-        gamma=ours.gamma,
-        gae_lambda=ours.gae_lambda,
-        clip_range=ours.clip,
-        ent_coef=ours.entropy_coefficient,
-        vf_coef=ours.value_coefficient,
-        max_grad_norm=ours.gradient_clip,
-        policy_kwargs={
-            "net_arch": {"pi": width, "vf": width},
-            "activation_fn": torch.nn.Tanh,
-            "optimizer_kwargs": {"betas": (ours.momentum, 0.999), "eps": 1e-5},
-        },
-        seed=0,
-        device="cpu",
-    )
+    return same_ppo(preset(setup.env).ppo, _games(setup))
 
 
 def _games(setup: Setup) -> VecEnv:

@@ -8,17 +8,15 @@ five minutes on two cores. Writes all repetitions as JSON, and tables as Markdow
 it works.
 """
 
-import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import machine
 import parity
 from flops import FORMULA, update_flops_of
-from output import publish, say
+from output import command, say
 from report import GAMES, markdown
 from rspo_side import RspoSide
 from sb3_side import KINDS, Sb3Side, Setup
@@ -62,16 +60,11 @@ QUICK = Settings(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the speed of training.")
-    parser.add_argument("--out", type=Path, default=Path("results/speed.json"), help="the JSON file to write")
-    parser.add_argument("--quick", action="store_true", help="tiny settings: numbers without meaning")
-    options = parser.parse_args()
-    data = measure(QUICK if options.quick else Settings())
-    publish(options.out, data, markdown(data))
+    command("Measure the speed of training.", "results/speed.json", measure, markdown)
 
 
-def measure(settings: Settings) -> dict[str, Any]:
-    start = time.perf_counter()
+def measure(quick: bool) -> dict[str, Any]:
+    start, settings = time.perf_counter(), QUICK if quick else Settings()
     data: dict[str, Any] = {"machine": machine.describe(), "settings": asdict(settings)}
     say("do the NumPy games play as rspo's does?")
     data["parity_episodes"] = parity.check()

@@ -5,8 +5,8 @@ from statistics import mean
 
 from naming import Summary, counted, first_iterations, shown_names
 
-from rspo.env import Descriptor
 from rspo.envs.escalation import ALWAYS, count_equilibria
+from rspo.types import Descriptor
 
 STRATEGIES = ("Apple", "Corner", "Edge", "Chase")
 # The paper's table of strategies found over 20 iterations.

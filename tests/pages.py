@@ -13,11 +13,11 @@ from jax import Array
 import rspo
 from rspo.archive import Archive, Status, Strategy
 from rspo.config import merge
-from rspo.env import Descriptor, Env
+from rspo.env import Env
 from rspo.presets import preset
 from rspo.run import Run
 from rspo.search import Found, Tools, keys
-from rspo.types import Discrete, Shape, Spec, Step, Trajectory
+from rspo.types import Descriptor, Discrete, Shape, Spec, Step, Trajectory
 
 UPDATES = 40
 SETTINGS: dict[str, Any] = {"ppo": {"updates": UPDATES}, "judge": {"episodes": 8}, "measure": {"random": "uniform"}}

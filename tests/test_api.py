@@ -17,13 +17,12 @@ from jax import Array
 import product
 import rspo
 from rspo.archive import Archive
-from rspo.env import Descriptor
 from rspo.errors import DivergedError, InputError
 from rspo.judge import Verdict
 from rspo.presets import preset
 from rspo.run import Run
 from rspo.search import Position
-from rspo.types import Discrete, Spec, Step, Trajectory
+from rspo.types import Descriptor, Discrete, Spec, Step, Trajectory
 
 SMALL: dict[str, Any] = {"iterations": 2, "ppo": {"updates": 10, "batch": 64, "hidden": 8}, "judge": {"episodes": 16}}
 

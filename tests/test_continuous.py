@@ -12,13 +12,13 @@ import pytest
 import rspo
 from product import results
 from rspo.distributions import Gaussian
-from rspo.env import Descriptor, Env
+from rspo.env import Env
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.likelihood import Measure, step_nll
 from rspo.policy import LOG_STD, GaussianMLP, init_policy
 from rspo.reward_model import init_reward_model
 from rspo.run import Run
-from rspo.types import Box, Samples, Spec, Step
+from rspo.types import Box, Descriptor, Samples, Spec, Step
 
 SPACE = Box((-0.4, 0.0, -np.inf), (0.4, 10.0, 3.0))
 SPEC = Spec(4, SPACE, horizon=3)

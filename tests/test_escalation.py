@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from plain_games import GRID, PlainEscalation, neighbour, spawn
 from rspo.distributions import Categorical
-from rspo.env import Descriptor
 from rspo.envs.escalation import Escalation, State, count_equilibria, lengths_in
 from rspo.rollout import collect
-from rspo.types import Discrete, Trajectory
+from rspo.types import Descriptor, Discrete, Trajectory
 
 STAY, RIGHT, LEFT, UP, DOWN = range(5)
 one_step = jax.jit(Escalation().step)

@@ -7,8 +7,8 @@ import numpy as np
 from jax import Array
 
 from rspo.distributions import Categorical
-from rspo.env import Descriptor, Env
-from rspo.types import Discrete, Spec, Step, Trajectory
+from rspo.env import Env
+from rspo.types import Descriptor, Discrete, Spec, Step, Trajectory
 
 
 class Tabular(eqx.Module):

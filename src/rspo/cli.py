@@ -313,7 +313,7 @@ def play(arguments: list[str]) -> int:
 
 def _film(options: Play, env: "AnyEnv", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
     from rspo.gif import save_gif
-    from rspo.view import printable
+    from rspo.text import printable
 
     assert options.gif is not None
     titles = [printable(f"{strategy.index}: {strategy.descriptor or strategy.status}") for strategy in chosen]
@@ -340,7 +340,7 @@ def _check_play(options: Play, count: int) -> None:
 def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None:
     """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
     from rspo import draw
-    from rspo.view import printable
+    from rspo.text import printable
 
     title = printable(f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip())
     frames = [draw.text(scene) for scene in episode.scenes]

@@ -14,8 +14,8 @@ from rspo.archive import Strategy
 from rspo.env import AnyEnv, at
 from rspo.errors import InputError
 from rspo.rollout import collect
+from rspo.text import printable
 from rspo.types import Shape
-from rspo.view import printable
 
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
 EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]

@@ -8,7 +8,7 @@ replayed and checked against any other implementation, step by step.
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -16,16 +16,7 @@ from jax import Array
 
 from rspo.errors import InputError, suggestion
 from rspo.host import HostEnv
-from rspo.types import Played, Shape, Spec, Step, Trajectory
-
-
-class Descriptor(NamedTuple):
-    """The name of the strategy that a batch of episodes shows, and the numbers behind the name."""
-
-    label: str
-    stats: Mapping[str, float]
-    clear: bool = True
-    """False if the episodes show no one strategy: such a label never counts as a distinct one."""
+from rspo.types import Descriptor, Played, Shape, Spec, Step, Trajectory
 
 
 class Env(eqx.Module):

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rspo.env import Descriptor
 from rspo.gait import Gait, describe
 from rspo.gait_name import Words, words
 from rspo.linkage import Linkage
+from rspo.types import Descriptor
 
 LASTING = 1.0
 """A robot that falls within so many seconds shows no gait; it is falling."""

@@ -15,7 +15,7 @@ from rspo import store
 from rspo.errors import InputError
 from rspo.gait import TOUCH, Gait, describe
 from rspo.linkage import Array, Linkage, far_to_near
-from rspo.view import printable
+from rspo.text import printable
 
 WIDTH = 1000.0  # of the picture; all lengths below are in its units too
 LABELS = 84.0  # the column of the feet's names

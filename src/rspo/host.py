@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rspo.types import Played, Shape, Spec, Trajectory
+from rspo.types import Descriptor, Played, Shape, Spec, Trajectory
 
 
 class HostStep(NamedTuple):
@@ -59,8 +59,8 @@ class HostEnv(abc.ABC):
         """Whether single instances can be reset while the others go on, as `ppo.padding` "restart" asks for."""
         return True
 
-    def describe(self, trajectory: Trajectory) -> Any:
-        """Name what the recorded episodes show, as a `Descriptor`; None where an environment has no names."""
+    def describe(self, trajectory: Trajectory) -> Descriptor | None:
+        """Name what the recorded episodes show; None where an environment has no names."""
         return None
 
     def scene(self, state: Any) -> Sequence[Shape]:

@@ -10,8 +10,8 @@ from rspo.env import AnyEnv
 from rspo.evaluation import greedy_episodes
 from rspo.payoff import CrossPlay, name_of
 from rspo.search import keys
+from rspo.text import printable
 from rspo.types import Played, Trajectory
-from rspo.view import printable
 
 
 def strategies_played(env: AnyEnv, archive: Archive) -> dict[str, Played]:

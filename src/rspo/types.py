@@ -130,6 +130,15 @@ class Trajectory(eqx.Module):
         return xp.cumulative_sum(xp.astype(before, xp.int32), axis=0) == 0
 
 
+class Descriptor(NamedTuple):
+    """The name of the strategy that a batch of episodes shows, and the numbers behind the name."""
+
+    label: str
+    stats: Mapping[str, float]
+    clear: bool = True
+    """False if the episodes show no one strategy: such a label never counts as a distinct one."""
+
+
 class Played(NamedTuple):
     """What `pictures` knows of a finished strategy."""
 

@@ -12,12 +12,7 @@ from rich.table import Table
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.search import Found, Position
-
-
-def printable(text: str) -> str:
-    """Without what would move the cursor or change colours: names in a run folder may come from anywhere."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-
+from rspo.text import printable
 
 STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
 PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal

@@ -18,9 +18,9 @@ import numpy as np
 from jax import Array
 
 from rspo import charts
-from rspo.env import Descriptor, Env
+from rspo.env import Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
-from rspo.types import Discrete, Played, Shape, Spec, Step, Trajectory
+from rspo.types import Descriptor, Discrete, Played, Shape, Spec, Step, Trajectory
 
 ALWAYS = "L=always"
 

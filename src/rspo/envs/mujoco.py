@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rspo.env import Descriptor
 from rspo.errors import InputError, suggestion
 from rspo.gait_descriptor import Episode, describe_gaits
 from rspo.gait_drawing import strip
@@ -23,7 +22,7 @@ from rspo.gait_pictures import Portrait, photographs, portrait
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.linkage import Linkage, far_to_near, linkage
 from rspo.robot_scene import ground, robot_scene
-from rspo.types import Box, Played, Shape, Spec, Trajectory
+from rspo.types import Box, Descriptor, Played, Shape, Spec, Trajectory
 
 HORIZON = 512
 FREE = (-np.inf, np.inf)
