@@ -136,7 +136,7 @@ class Descriptor(NamedTuple):
     label: str
     stats: Mapping[str, float]
     clear: bool = True
-    """False if the episodes show no one strategy: such a label never counts as a distinct one."""
+    """False if the episodes show no one strategy: such a label is distinct only as that of the first good policy."""
 
 
 class Played(NamedTuple):
