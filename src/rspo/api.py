@@ -191,7 +191,7 @@ def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | Non
     novel = [strategy for strategy in archive if strategy.status == "novel"]
     if len(novel) > 1 and (states := run.visited(novel)):
         run.save_diversity(diversity_of(novel, states))
-    finished = strategies_played(env, archive)
+    finished = strategies_played(env, archive, view.say)
     run.save_pictures(pictures(env, finished, played))
     if isinstance(env, HostEnv):
         try:

@@ -1,6 +1,6 @@
 """The pictures of a finished run, by file name: cross-play, and what the environment draws of its strategies."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from rspo import charts
@@ -14,14 +14,15 @@ from rspo.text import printable
 from rspo.types import Played, Trajectory
 
 
-def strategies_played(env: AnyEnv, archive: Archive) -> dict[str, Played]:
-    """By number and name. Their episodes are played when they are asked for, and once."""
-    return {printable(name_of(strategy)): _played(env, archive.config, strategy) for strategy in archive}
+def strategies_played(env: AnyEnv, archive: Archive, say: Callable[[str], None]) -> dict[str, Played]:
+    """By number and name. Their episodes are played when they are asked for, and once, which `say` announces."""
+    return {printable(name_of(strategy)): _played(env, archive.config, strategy, say) for strategy in archive}
 
 
-def _played(env: AnyEnv, config: Config, strategy: Strategy) -> Played:
+def _played(env: AnyEnv, config: Config, strategy: Strategy, say: Callable[[str], None]) -> Played:
     @cache
     def episodes() -> Trajectory:
+        say(f"playing strategy {strategy.index} once more, for its picture")
         key = keys(config, strategy.index, strategy.attempt).evaluate
         return greedy_episodes(env, strategy.policy, config.judge.episodes, config.ppo.padding, key)
 

@@ -44,7 +44,8 @@ class View:
             f"{config.ppo.batch} steps each, seed {config.seed}"
         )
         if self.done_before:
-            self.console.print(f"going on after {len(archive)} strategies and {self.done_before} updates")
+            done = f"{len(archive)} of {config.iterations} iterations, {self.done_before} updates"
+            self.console.print(f"going on after {done}")
         self.live.update(self.bar, iteration=f"{len(archive) + 1}/{config.iterations}")
         with self.live:
             yield
