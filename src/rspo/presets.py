@@ -74,31 +74,39 @@ def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
         return method
     lambda_b = 0.0 if objective == "no-intrinsic" else 0.2
     lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only") else 1.0
+    gated = method.switch != "off" and lambda_r > 0
     if method.switch != "off":
         method = dataclasses.replace(method, switch="smooth")
     method = dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
     # With the paper's own choices cooperation did not grow, and nobody chased the monster (docs/experiments.md).
     method = dataclasses.replace(method, rejected="mask", error_scale="batch")
     if env == "escalation":
-        return dataclasses.replace(method, predictor_data="mixed", ungated=0.5 if lambda_r else 0.0)
-    return dataclasses.replace(method, release=0.25, ungated=0.4 if lambda_r else 0.0)
+        return dataclasses.replace(method, predictor_data="mixed", ungated=0.5 if gated else 0.0)
+    return dataclasses.replace(method, release=0.25, ungated=0.4 if gated else 0.0)
 
 
 # The paper's settings, but for the learning rate of 1e-3, the number of updates, which it does not give, and two hidden
-# layers; caps and discounts of the measure are after the authors' code.
-_STAG_HUNT = PPO(learning_rate=2e-3, decay=(1.0, 1.0), value_coefficient=1.0, entropy_coefficient=0.01, padding="drop")
+# layers; normalisation, and cap and discount of the measure, are after the authors' code.
+_STAG_HUNT = PPO(
+    learning_rate=2e-3,
+    decay=(1.0, 1.0),
+    value_coefficient=1.0,
+    entropy_coefficient=0.01,
+    normalize_reward=True,
+    padding="drop",
+)
 STAG_HUNTS = {
     "monster-hunt": Config(
         "monster-hunt",
         20,
-        ppo=dataclasses.replace(_STAG_HUNT, batch=12800, updates=250),
+        ppo=dataclasses.replace(_STAG_HUNT, batch=12800, updates=200),
         measure=Measure(alpha=0.6, cap=3.0, discount=0.995),
         judge=Judge(quality=0.25),  # picking apples earns a seventh of hunting, and is a strategy
     ),
     "escalation": Config(
         "escalation",
         10,
-        ppo=dataclasses.replace(_STAG_HUNT, batch=6400, updates=300, normalize_obs=True, normalize_reward=True),
+        ppo=dataclasses.replace(_STAG_HUNT, batch=6400, updates=300, normalize_obs=True),
         measure=Measure(alpha=0.6, cap=10.0, discount=0.995),
     ),
 }
