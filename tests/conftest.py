@@ -1,12 +1,16 @@
-"""Shared by all tests: compiled programs are kept between runs, so that tests start fast."""
+"""Shared by all tests: compiled programs, kept between runs so that tests start fast, and some runs of the product."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import jax
+import pytest
 from hypothesis import settings
 
+import product
+import rspo
 from rspo.parallel import use_cores
 
 _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -21,3 +25,34 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadline: the first example of a property compiles, the others do not.
 settings.register_profile("rspo", deadline=None, max_examples=50)
 settings.load_profile("rspo")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run, made in its own process; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    outcome = product.rspo(*product.DISCOVER, "--out", folder)
+    assert outcome.code == 0, outcome
+    folder.with_suffix(".json").write_text(json.dumps(outcome))  # what it said
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run, killed in its third iteration between two checkpoints; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("runs") / "stopped"
+    moment = 2 * 5 + 1  # a checkpoint is two changes, an iteration two checkpoints: after the fifth
+    outcome = product.rigged("KILL", moment, folder / ".checkpoint", *product.DISCOVER, "--out", folder)
+    assert outcome.code == -signal.SIGKILL, outcome
+    assert (folder / "checkpoint.safetensors").exists()
+    assert sorted(p.name for p in (folder / "strategies").iterdir()) == ["000", "001"]
+    return folder
+
+
+@pytest.fixture(scope="session")
+def hunt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with two agents, Monster-Hunt's; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("runs") / "hunt"
+    small = {"iterations": 3, "ppo": {"updates": 15, "batch": 1600}, "judge": {"episodes": 256}}
+    rspo.discover("monster-hunt", seed=1, out=folder, quiet=True, **small)
+    return folder

@@ -15,7 +15,6 @@ from unittest import mock
 import jax
 import pytest
 
-import rspo as library
 from rspo import cli, store
 
 HERE = Path(__file__).parent
@@ -98,40 +97,9 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in paths}
 
 
-def finished_run(factory: pytest.TempPathFactory) -> Path:
-    """An uninterrupted run, made once for all tests, in its own process; copy it before changing it."""
-    folder = factory.getbasetemp() / "finished"
-    if not folder.exists():
-        outcome = rspo(*DISCOVER, "--out", folder)
-        assert outcome.code == 0, outcome
-        folder.with_suffix(".json").write_text(json.dumps(outcome))
-    return folder
-
-
 def said_by(finished: Path) -> Outcome:
     """What the program said while it made that run."""
     return Outcome(*json.loads(finished.with_suffix(".json").read_text()))
-
-
-def hunt_run(factory: pytest.TempPathFactory) -> Path:
-    """A run with two agents, Monster-Hunt's, made once for all tests; copy it before changing it."""
-    folder = factory.getbasetemp() / "hunt"
-    if not folder.exists():
-        settings: dict[str, Any] = {"iterations": 3, "ppo": {"updates": 15, "batch": 1600}, "judge": {"episodes": 256}}
-        library.discover("monster-hunt", seed=1, out=folder, quiet=True, **settings)
-    return folder
-
-
-def stopped_run(factory: pytest.TempPathFactory) -> Path:
-    """The same run, killed in its third iteration between two checkpoints."""
-    folder = factory.getbasetemp() / "stopped"
-    if not folder.exists():
-        moment = 2 * 5 + 1  # a checkpoint is two changes, an iteration two checkpoints: after the fifth
-        outcome = rigged("KILL", moment, folder / ".checkpoint", *DISCOVER, "--out", folder)
-        assert outcome.code == -signal.SIGKILL, outcome
-        assert (folder / "checkpoint.safetensors").exists()
-        assert sorted(p.name for p in (folder / "strategies").iterdir()) == ["000", "001"]
-    return folder
 
 
 @contextlib.contextmanager

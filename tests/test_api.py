@@ -66,11 +66,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Archive, Path]:
     return rspo.discover(Doors(), out=folder, quiet=True, seed=3, **SMALL), folder
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
-
-
 def same(one: Archive, other: Archive) -> bool:
     """Whether two archives hold the same strategies, bit by bit."""
     inputs = np.random.default_rng(0).normal(size=(50, one[0].policy.actor.weights[0].shape[0]))

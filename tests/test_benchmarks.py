@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import product
 import rspo
 from product import rewritten
 from rspo.presets import preset
@@ -197,10 +196,10 @@ def test_the_diversity_of_a_run_is_that_of_all_its_policies(tmp_path: Path) -> N
 # ---- the acceptance ratio
 
 
-@pytest.fixture(scope="module")
-def hunt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def hunt(hunt: Path, tmp_path: Path) -> Path:
     """A run of Monster-Hunt whose first policy is called Apple."""
-    folder = shutil.copytree(product.hunt_run(tmp_path_factory), tmp_path_factory.mktemp("apple") / "run")
+    folder = shutil.copytree(hunt, tmp_path / "apple")
     with rewritten(folder / "strategies" / "000" / "strategy.json") as record:
         record["evaluation"] |= {"descriptor": "Apple", "sampled_descriptor": "Apple"}
     return folder
@@ -217,7 +216,7 @@ def test_the_acceptance_ratio_is_that_of_the_iteration_after_apple(
         assert curve["iteration"] == 2
         assert curve["steps"] == [1600 * update for update in range(1, 16)]
         assert curve["accepted"] == [json.loads(line)["accepted"] for line in lines]
-        assert curve["run"] == "run"  # and no path of this machine
+        assert curve["run"] == "apple"  # and no path of this machine
     root = ElementTree.fromstring(out.read_text())
     assert len(root.findall(".//{*}polyline")) == 2
 

@@ -22,11 +22,6 @@ from rspo.presets import preset
 from test_config import ALL, BASE, nested
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
-
-
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Whatever a command writes without being told where, it writes here."""

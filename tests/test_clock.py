@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-import product
 from product import assert_refused, here, rewritten
 from rspo.clock import Clock
 
 
 @pytest.fixture
-def finished(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
-    return shutil.copytree(product.finished_run(tmp_path_factory), tmp_path / "run")
+def finished(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(finished, tmp_path / "run")
 
 
 @pytest.fixture
-def stopped(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
-    return shutil.copytree(product.stopped_run(tmp_path_factory), tmp_path / "run")
+def stopped(stopped: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(stopped, tmp_path / "run")
 
 
 def seconds(run: Path) -> float:

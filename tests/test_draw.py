@@ -22,13 +22,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def archive(run: Path) -> Archive:
-    return rspo.load(run)
+def archive(finished: Path) -> Archive:
+    return rspo.load(finished)
 
 
 def lines(*shapes: Shape) -> list[str]:
@@ -107,9 +102,9 @@ def test_the_same_seed_gives_every_strategy_the_same_start(archive: Archive) -> 
     assert [e.scenes for e in again] == [e.scenes for e in first]
 
 
-def test_play_draws_all_strategies_as_a_picture(run: Path, tmp_path: Path) -> None:
+def test_play_draws_all_strategies_as_a_picture(finished: Path, tmp_path: Path) -> None:
     path = tmp_path / "picture.svg"
-    outcome = here("play", run, "--svg", path, "--episodes", "2")
+    outcome = here("play", finished, "--svg", path, "--episodes", "2")
     assert (outcome.code, outcome.err) == (0, "")
     assert str(path) in outcome.out
     root = ElementTree.parse(path).getroot()
@@ -117,16 +112,16 @@ def test_play_draws_all_strategies_as_a_picture(run: Path, tmp_path: Path) -> No
     assert len(root.findall(f"{SVG}g")) == 3
     assert len(root.findall(f".//{SVG}polyline")) == 3 * 2
     assert [p.name for p in tmp_path.iterdir()] == ["picture.svg"]
-    assert here("play", run, "1", "--svg", path).code == 0  # an old picture is replaced
+    assert here("play", finished, "1", "--svg", path).code == 0  # an old picture is replaced
     assert len(ElementTree.parse(path).getroot().findall(f"{SVG}g")) == 1
 
 
 @pytest.mark.parametrize("place", ["folder", "absent/picture.svg", "file/picture.svg"])
-def test_a_picture_that_cannot_be_written_is_said(run: Path, tmp_path: Path, place: str) -> None:
+def test_a_picture_that_cannot_be_written_is_said(finished: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"mine")
     before = product.contents(tmp_path)
-    outcome = here("play", run, "0", "--svg", tmp_path / place)
+    outcome = here("play", finished, "0", "--svg", tmp_path / place)
     product.assert_refused(outcome, place, code=1)
     assert product.contents(tmp_path) == before
 
@@ -170,9 +165,9 @@ def test_a_world_without_a_drawing_makes_an_empty_picture(archive: Archive, tmp_
     assert set("".join(lines())) == {" "}
 
 
-def test_a_hostile_name_does_not_reach_the_terminal(run: Path, tmp_path: Path) -> None:
+def test_a_hostile_name_does_not_reach_the_terminal(finished: Path, tmp_path: Path) -> None:
     """A run folder may come from anywhere: its names must not move the cursor or change colours."""
-    folder = shutil.copytree(run, tmp_path / "run")
+    folder = shutil.copytree(finished, tmp_path / "run")
     with product.rewritten(folder / "strategies" / "000" / "strategy.json") as record:
         record["evaluation"]["descriptor"] = "\x1b[2J\x07[red]x[/red]"
     for arguments in (("play", folder, "0"), ("resume", folder)):

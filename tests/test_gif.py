@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import product
 from product import assert_refused, here
 from rspo.draw import EXTENT, Episode
 from rspo.gif import SIDE, save_gif
 from rspo.types import Shape
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
 
 
 def filmed(path: Path, *scenes: Sequence[Shape], backdrop: Sequence[Shape] = (), speed: float = 10.0) -> Image.Image:
@@ -70,9 +64,9 @@ def test_discs_differ_in_more_than_their_colour(tmp_path: Path) -> None:
     assert len(seen) == 6
 
 
-def test_the_command_films_a_strategy(run: Path, tmp_path: Path) -> None:
+def test_the_command_films_a_strategy(finished: Path, tmp_path: Path) -> None:
     path = tmp_path / "film.gif"
-    outcome = here("play", run, "1", "--gif", path, "--episodes", "2", "--speed", "5")
+    outcome = here("play", finished, "1", "--gif", path, "--episodes", "2", "--speed", "5")
     assert (outcome.code, outcome.err) == (0, "")
     with Image.open(path) as film:
         moments = int(outcome.out.split()[1])
@@ -81,10 +75,10 @@ def test_the_command_films_a_strategy(run: Path, tmp_path: Path) -> None:
     assert path.stat().st_size < 500_000
 
 
-def test_what_cannot_be_filmed(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_filmed(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "film.gif"
-    assert_refused(here("play", run, "--gif", path, "--svg", tmp_path / "picture.svg"), "--svg or --gif")
-    assert_refused(here("play", run, "--gif", tmp_path / "absent" / "film.gif"), "film.gif", code=1)
+    assert_refused(here("play", finished, "--gif", path, "--svg", tmp_path / "picture.svg"), "--svg or --gif")
+    assert_refused(here("play", finished, "--gif", tmp_path / "absent" / "film.gif"), "film.gif", code=1)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert_refused(here("play", run, "--gif", path), "rspo[gif]")
+    assert_refused(here("play", finished, "--gif", path), "rspo[gif]")
     assert list(tmp_path.iterdir()) == []

@@ -46,8 +46,8 @@ def test_tensorboard_gets_every_update(tmp_path: Path) -> None:
     assert returns == {s["index"]: pytest.approx(s["return_mean"], rel=1e-6) for s in found}
 
 
-def test_a_resumed_run_logs_what_is_left(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
-    run = shutil.copytree(product.stopped_run(tmp_path_factory), tmp_path / "run")
+def test_a_resumed_run_logs_what_is_left(stopped: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(stopped, tmp_path / "run")
     assert here("resume", run, "--log", "tensorboard").code == 0
     logged = series(events(run / "tensorboard" / "iteration-2"), "return")
     rows = {row["update"]: pytest.approx(row["return"], rel=1e-6) for row in metrics(run, 2)}

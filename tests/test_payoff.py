@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from jax import Array
 
-import product
 import rspo
 from plain_games import PlainEscalation, PlainMonsterHunt, spawn
 from rspo.archive import Archive
@@ -178,9 +177,8 @@ def test_a_run_of_a_pettingzoo_world_ends_with_cross_play(tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Archive, Path]:
-    folder = product.hunt_run(tmp_path_factory)
-    return rspo.load(folder), folder
+def found(hunt: Path) -> tuple[Archive, Path]:
+    return rspo.load(hunt), hunt
 
 
 def test_a_strategy_with_itself_earns_what_its_evaluation_says(found: tuple[Archive, Path]) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import product
 import rspo
 from rspo.diversity import Categoricals, population_diversity
 from rspo.population import diversity_of
@@ -15,18 +14,13 @@ from rspo.store import read_arrays
 from test_continuous import Slope
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
-
-
 def states(run: Path, index: int) -> np.ndarray:
     return read_arrays(run / f"strategies/{index:03d}/episodes.safetensors")[0]["states"]
 
 
-def test_the_score_is_that_of_the_policies_on_all_states(run: Path) -> None:
-    archive = rspo.load(run)
-    seen = [states(run, index) for index in (0, 2)]
+def test_the_score_is_that_of_the_policies_on_all_states(finished: Path) -> None:
+    archive = rspo.load(finished)
+    seen = [states(finished, index) for index in (0, 2)]
     assert all(part.shape == (STATES, 10) for part in seen)
     score = diversity_of([archive[0], archive[2]], seen)
     logits = np.stack([np.asarray(archive[i].policy(np.concatenate(seen)).logits) for i in (0, 2)])
@@ -35,9 +29,9 @@ def test_the_score_is_that_of_the_policies_on_all_states(run: Path) -> None:
     assert 0 < score.value < 1
 
 
-def test_a_policy_twice_has_no_diversity(run: Path) -> None:
-    strategy = rspo.load(run)[0]
-    assert diversity_of([strategy, strategy], [states(run, 0)] * 2).value == pytest.approx(0.0, abs=1e-12)
+def test_a_policy_twice_has_no_diversity(finished: Path) -> None:
+    strategy = rspo.load(finished)[0]
+    assert diversity_of([strategy, strategy], [states(finished, 0)] * 2).value == pytest.approx(0.0, abs=1e-12)
 
 
 def test_a_finished_run_keeps_that_of_its_distinct_strategies(tmp_path: Path) -> None:

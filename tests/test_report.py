@@ -401,8 +401,7 @@ def test_the_command_rebuilds_the_page_from_the_folder_alone_and_without_jax(run
     assert (tmp_path / "elsewhere.html").read_bytes() == first
 
 
-def test_a_run_ends_with_a_report(tmp_path_factory: pytest.TempPathFactory) -> None:
-    finished = product.finished_run(tmp_path_factory)
+def test_a_run_ends_with_a_report(finished: Path) -> None:
     assert str(finished / "report.html") in product.said_by(finished).out
     assert len(find(parsed(finished / "report.html"), "article", class_="card")) == 3
     before = (finished / "report.html").read_bytes()

@@ -21,16 +21,6 @@ from product import DISCOVER, Outcome, assert_refused, results, rigged
 PATIENCE = 30  # processes one run may take; each survives longer than the time between two checkpoints
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.stopped_run(tmp_path_factory)
-
-
 @pytest.fixture
 def run(stopped: Path, tmp_path: Path) -> Path:
     """A copy of a run that was killed in its third iteration."""

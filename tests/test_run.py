@@ -46,16 +46,6 @@ def recording() -> Recording:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.stopped_run(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `stopped`, with another seed."""
     folder = tmp_path_factory.mktemp("other") / "run"

@@ -26,11 +26,6 @@ from rspo.view import View, strategy_table
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return product.finished_run(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
 def archive(finished: Path) -> Archive:
     return rspo.load(finished)
 
@@ -63,10 +58,8 @@ def without_escapes(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
-def test_a_run_on_a_terminal_has_a_live_line(
-    tmp_path_factory: pytest.TempPathFactory, finished: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(product.stopped_run(tmp_path_factory), tmp_path / "run")
+def test_a_run_on_a_terminal_has_a_live_line(stopped: Path, finished: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(stopped, tmp_path / "run")
     outcome = on_a_terminal("resume", folder)
     assert outcome.code == 0, outcome.out
     assert "\x1b[2K" in outcome.out  # a line that is drawn over
