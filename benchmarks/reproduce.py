@@ -69,12 +69,12 @@ MONSTER_HUNT = [
 ]
 ESCALATION = [
     Job("escalation", objective, seed, variant, flags)
+    for seed in range(5)
     for objective, variant, flags in (
         ("rspo", "", ()),
         ("rspo", "hard switching", ("--method.switch", "hard")),
         ("pg", "", ()),
     )
-    for seed in range(5)
 ]
 # One seed of every robot, then two more of two of them.
 ROBOTS = [

@@ -106,6 +106,7 @@ def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None
         ("judge.accept", 1.5),
         ("method.release", 1.5),
         ("method.ungated", -0.5),
+        ("method.ungated_every", 0),
         ("iterations", 10**9),
     ],
 )

@@ -185,28 +185,35 @@ def test_after_its_release_an_iteration_is_plain_reinforcement_learning(method):
 
 
 @pytest.mark.parametrize("switch", ["hard", "smooth"])
-def test_before_its_gate_the_least_prediction_error_counts_whatever_is_accepted(switch):
-    """The other streams are as the filter says, and afterwards everything is."""
-    case, paper = Case(0, 2), RSPO(switch=switch, lambda_r=0.5, streams="grouped")
+def test_before_its_gate_the_reward_driven_term_counts_whatever_is_accepted(switch):
+    """As under references that reject all; the other streams are as the filter says, and after it everything is."""
+    case, paper = Case(0, 2), RSPO(switch=switch, lambda_r=0.5, streams="per-reference")
     method = dataclasses.replace(paper, ungated=0.25)
+    all_rejected = plain.references(case.policies, [1e6, 1e6], CAPACITY, 2, memory=case.models)
     before, after = (score(method, case.trajectory, case.references, progress) for progress in (0.24, 0.26))
-    gated = score(paper, case.trajectory, case.references)
+    gated, rejected = (score(paper, case.trajectory, references) for references in (case.references, all_rejected))
     np.testing.assert_array_equal(after.weight, gated.weight)
     np.testing.assert_array_equal(after.reward, gated.reward)
-    np.testing.assert_array_equal(before.weight[..., :2], gated.weight[..., :2])  # the task's, the behaviour-driven one
-    np.testing.assert_array_equal(before.reward[..., :2], gated.reward[..., :2])
-    np.testing.assert_allclose(before.reward[..., 2], np.minimum(*case.error), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(before.weight[..., 2], 0.5, rtol=1e-6)
-    assert (gated.weight[..., 2] != 0.5).any()
+    driven = slice(1 + CAPACITY, None)  # the task's stream, the behaviour-driven ones, then these
+    np.testing.assert_array_equal(before.weight[..., driven], rejected.weight[..., driven])
+    np.testing.assert_array_equal(before.reward[..., driven], rejected.reward[..., driven])
+    np.testing.assert_array_equal(before.weight[..., : 1 + CAPACITY], gated.weight[..., : 1 + CAPACITY])
+    assert (before.weight[..., driven] != gated.weight[..., driven]).any()
+    assert not before.weight[..., 1 + CAPACITY + 2 :].any()  # room without a reference
 
 
-@pytest.mark.parametrize("streams", ["single", "grouped", "per-reference"])
-@pytest.mark.parametrize("kept", range(CAPACITY + 1))
-def test_the_least_prediction_error_weighs_the_same_however_many_are_kept(kept, streams):
-    case, method = Case(0, kept), RSPO(lambda_b=0.0, lambda_r=0.5, ungated=1.0, streams=streams)
-    found = score(method, case.trajectory, case.references).metrics["intrinsic"]
-    expected = 0.5 * np.min(case.error, axis=0).mean() if kept else 0.0
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
+@pytest.mark.parametrize(("every", "with_one"), [(1, [1, 2, 3]), (2, [1, 3]), (3, [1])])
+def test_some_iterations_have_no_ungated_part(every, with_one):
+    method = RSPO(lambda_r=0.5, ungated=1.0, ungated_every=every, streams="grouped")
+    cases = {kept: Case(0, kept) for kept in range(CAPACITY + 1)}
+    scores = {kept: score(method, case.trajectory, case.references) for kept, case in cases.items()}
+    ungated = [kept for kept, found in scores.items() if kept and (found.weight[..., 2] == 0.5 * kept).all()]
+    assert ungated == with_one
+    for kept in cases.keys() - with_one:
+        paper = dataclasses.replace(method, ungated=0.0)
+        gated = score(paper, cases[kept].trajectory, cases[kept].references)
+        np.testing.assert_array_equal(scores[kept].weight, gated.weight)
+        np.testing.assert_array_equal(scores[kept].reward, gated.reward)
 
 
 def test_masking_a_single_stream_would_mask_the_intrinsic_reward_too():

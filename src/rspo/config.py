@@ -69,6 +69,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "ppo.momentum": (0, 0.9999),
     "method.release": (0, 1),
     "method.ungated": (0, 1),
+    "method.ungated_every": (1, 10**4),
     "measure.delta": (-math.inf, math.inf),
     "measure.discount": (0, 1),
     "judge.episodes": (1, 10**6),

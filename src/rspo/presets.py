@@ -82,7 +82,7 @@ def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
     method = dataclasses.replace(method, rejected="mask", error_scale="batch")
     if env == "escalation":
         return dataclasses.replace(method, predictor_data="mixed", ungated=0.5 if gated else 0.0)
-    return dataclasses.replace(method, release=0.25, ungated=0.4 if gated else 0.0)
+    return dataclasses.replace(method, release=0.25, ungated=0.4 if gated else 0.0, ungated_every=2)
 
 
 # The paper's settings, but for the learning rate of 1e-3, the number of updates, which it does not give, and two hidden

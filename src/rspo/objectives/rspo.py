@@ -44,8 +44,11 @@ class RSPO(Objective):
     undisturbed, and one that only keeps to the boundary slides back and is seen to. 0: never (the paper)."""
     ungated: float = 0.0
     """First part of an iteration, in which the reward-driven intrinsic reward counts whatever is accepted, as in a path
-    of the authors' code: a start towards unusual rewards, which unusual moves alone may not lead to. It is then the
-    least of the kept policies' prediction errors: unusual is what none of them expects. 0: never (the paper)."""
+    of the authors' code: a start towards unusual rewards, which unusual moves alone may not lead to. 0: never (the
+    paper)."""
+    ungated_every: int = 1
+    """Only with 1, 1 + this, 1 + twice this ... kept policies does an iteration have such a first part; the others are
+    the paper's, so that strategies to which unusual rewards do not lead are found as well."""
     predictor_hidden: int = 64
     """Width of the reward predictor's two hidden layers."""
     predictor_training: Literal["after", "during"] = "after"
@@ -93,11 +96,10 @@ class RSPO(Objective):
         if self.lambda_b > 0:
             intrinsic.append((self.lambda_b, gate, nll))
         if self.lambda_r > 0:
-            ungated = (progress < self.ungated) & references.mask
-            gate = jnp.where(ungated, 1.0 / jnp.maximum(references.mask.sum(), 1), gate)
-            error = self._prediction_error(trajectory, references, gate)
-            least = jnp.where(references.mask, error, jnp.inf).min(-1, keepdims=True)
-            intrinsic.append((self.lambda_r, gate, jnp.where(ungated, least, error)))
+            kept = references.mask.sum()
+            ungated = (progress < self.ungated) & (kept % self.ungated_every == 1 % self.ungated_every)
+            gate = jnp.where(ungated & references.mask, 1.0, gate)
+            intrinsic.append((self.lambda_r, gate, self._prediction_error(trajectory, references, gate)))
         reward, weight = self._task(trajectory.reward, phi)
         reward, weight = self._combine(reward, weight, intrinsic)
         metrics = {
