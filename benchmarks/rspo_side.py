@@ -4,6 +4,7 @@ import dataclasses
 import time
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from rspo.archive import Archive, Strategy
 from rspo.env import make
 from rspo.evaluation import Evaluation
-from rspo.parallel import share_episodes, use_cores
+from rspo.parallel import everywhere, share_episodes, use_cores
 from rspo.presets import preset
 from rspo.rollout import collect
 from rspo.search import ROWS, Tools, keys
@@ -39,9 +40,10 @@ class RspoSide:
         return time.perf_counter() - start
 
     def _start(self, env: str, kept: int, rejecting: bool = False) -> tuple[Any, Any, Any]:
-        """The start of an iteration with `kept` references, which accept all episodes, or reject all.
+        """Fresh weights with `kept` references, which accept all episodes, or reject all.
 
-        What they are does not matter for the time, but that does: only those that reject need prediction errors.
+        What they are does not matter for the time, but that does: only those that reject need prediction errors. And so
+        they do in the part of an iteration that a preset leaves ungated, so this is half-way through one.
         """
         tools = self.tools[env]
         nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
@@ -50,7 +52,9 @@ class RspoSide:
         delta = np.inf if rejecting else 0.0
         strategies = [Strategy(i, "novel", nobody, policy, delta, memory, 1) for i, policy in enumerate(policies)]
         references = jax.device_put(tools.references(Archive(tools.config, strategies)))
-        return tools.begin(kept, 1).state, references, keys(tools.config, kept, 1).train
+        half = jax.device_put(np.int32(tools.config.ppo.updates // 2), everywhere())
+        state = eqx.tree_at(lambda state: state.update, tools.begin(kept, 1).state, half)
+        return state, references, keys(tools.config, kept, 1).train
 
     def train(self, env: str, kept: int, updates: int, rejecting: bool = False) -> dict[str, float]:
         """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as `rspo discover` does."""
