@@ -69,20 +69,20 @@ FOUR_GOALS = {
 
 
 def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
-    """The paper's weights of both intrinsic rewards, less what an ablation leaves out; smoothed switching."""
+    """The paper's weights of both intrinsic rewards, less what an ablation leaves out; smoothed switching. Without
+    switching there is the paper's soft objective, which is behaviour-driven only."""
     if not isinstance(method, RSPO):
         return method
     lambda_b = 0.0 if objective == "no-intrinsic" else 0.2
-    lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only") else 1.0
-    gated = method.switch != "off" and lambda_r > 0
+    lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only", "no-switch") else 1.0
     if method.switch != "off":
         method = dataclasses.replace(method, switch="smooth")
     method = dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
     # With the paper's own choices cooperation did not grow, and nobody chased the monster (docs/experiments.md).
     method = dataclasses.replace(method, rejected="mask", error_scale="batch")
     if env == "escalation":
-        return dataclasses.replace(method, predictor_data="mixed", ungated=0.5 if gated else 0.0)
-    return dataclasses.replace(method, release=0.25, ungated=0.4 if gated else 0.0, ungated_every=2)
+        return dataclasses.replace(method, predictor_data="mixed", ungated=0.5 if lambda_r else 0.0)
+    return dataclasses.replace(method, release=0.25, ungated=0.4 if lambda_r else 0.0, ungated_every=2)
 
 
 # The paper's settings, but for the learning rate of 1e-3, the number of updates, which it does not give, and two hidden
