@@ -41,16 +41,16 @@ def monster_hunt(summaries: list[Summary]) -> str:
     ]
     for method in [*PAPER_TICKS, *sorted(groups.keys() - PAPER_TICKS.keys())]:
         runs = groups.get(method, [])
-        if method in PAPER_TICKS:
-            lines.append(_ticks(method, PAPER_TICKS[method]))
+        lines.append(_ticks(method, PAPER_TICKS.get(method)))
         lines += [_found(run) for run in runs]
         lines += _all_four(runs)
     lines += [_ticks(method, ticks) for method, ticks in PAPER_OTHERS.items()]
     return "\n".join([*lines, *_every_policy(groups)]) + "\n"
 
 
-def _ticks(method: str, ticks: tuple[str, ...]) -> str:
-    return f"| {method} | paper | {' | '.join('✓' if name in ticks else '' for name in STRATEGIES)} | |"
+def _ticks(method: str, ticks: tuple[str, ...] | None) -> str:
+    whose = "paper" if ticks else "not in the paper"
+    return f"| {method} | {whose} | {' | '.join('✓' if name in (ticks or ()) else '' for name in STRATEGIES)} | |"
 
 
 def _found(run: Summary) -> str:
