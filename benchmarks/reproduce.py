@@ -72,13 +72,9 @@ MONSTER_HUNT += [
     Job("monster-hunt", "no-switch", seed, "both intrinsic rewards", ("--method.lambda-r", "1")) for seed in range(3)
 ]
 ESCALATION = [
-    Job("escalation", objective, seed, variant, flags)
+    Job("escalation", "rspo", seed, variant, flags)
     for seed in range(5)
-    for objective, variant, flags in (
-        ("rspo", "", ()),
-        ("rspo", "hard switching", ("--method.switch", "hard")),
-        ("pg", "", ()),
-    )
+    for variant, flags in (("", ()), ("hard switching", ("--method.switch", "hard")))
 ]
 # One seed of every robot, then two more of two of them.
 ROBOTS = [
