@@ -35,7 +35,7 @@ HTML = "{http://www.w3.org/1999/xhtml}"
 
 @pytest.fixture(scope="module")
 def hunt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("report") / "hunt", "monster-hunt", 4)
+    return make_run(tmp_path_factory.mktemp("report") / "hunt", "monster-hunt", 4, method={"release": 0.0})
 
 
 @pytest.fixture
