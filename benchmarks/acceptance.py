@@ -1,14 +1,13 @@
 """How many trajectories are accepted while a policy distinct from Apple is learned (the paper's efficiency figure).
 
-    python benchmarks/acceptance.py RUN_WITH RUN_WITHOUT --out results/acceptance.svg
+    python benchmarks/acceptance.py RUN ... --out results/acceptance.svg
 
-Takes two run folders of Monster-Hunt, with and without intrinsic reward, and reads from each the iteration after the
-first Apple policy. Draws the share of accepted trajectories over environment steps; the numbers go into a JSON file
-beside the picture.
+Takes run folders of Monster-Hunt, with intrinsic reward and without (`--objective no-intrinsic`), and reads from each
+the iteration after the first Apple policy. Draws the share of trajectories that all policies kept by then accept, over
+environment steps; the numbers go into a JSON file beside the picture.
 """
 
 import argparse
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -20,7 +19,8 @@ from rspo import charts
 from rspo.errors import InputError
 from rspo.run import Run, summary
 
-COLOURS = ("#0072b2", "#d55e00")  # Okabe and Ito's, on white and on near-black
+# Okabe and Ito's colours, on white and on near-black.
+PENS = {"with intrinsic reward": ("#0072b2", "none"), "without intrinsic reward": ("#d55e00", "6 4")}
 
 
 def curve(folder: Path) -> dict[str, Any]:
@@ -44,39 +44,45 @@ def curve(folder: Path) -> dict[str, Any]:
     }
 
 
-def picture(curves: dict[str, dict[str, Any]]) -> str:
-    """One line a curve, solid and dashed, each with its name."""
+def kind(curve: dict[str, Any]) -> str:
+    return "without intrinsic reward" if curve["objective"] == "no-intrinsic" else "with intrinsic reward"
+
+
+def picture(curves: list[dict[str, Any]]) -> str:
+    """One line a curve, solid with intrinsic reward and dashed without."""
     width, height, left = 480, 240, 40
-    most = max(curve["steps"][-1] for curve in curves.values())
+    most = max(curve["steps"][-1] for curve in curves)
     parts = [f'<g transform="translate({left} 20)"><rect class="frame" width="{width}" height="{height}"/>']
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, y, steps = width * tick, height * (1 - tick), most * tick / 1e6
         parts.append(f'<text class="quiet" x="-6" y="{y + 4:g}" text-anchor="end">{tick:.0%}</text>')
         parts.append(f'<text class="quiet" x="{x:g}" y="{height + 16}" text-anchor="middle">{steps:.3g} M</text>')
-    dashes = itertools.cycle(zip(COLOURS, ("none", "6 4"), strict=True))
-    for i, ((name, curve), (colour, dash)) in enumerate(zip(curves.items(), dashes, strict=False)):
+    pen = {
+        name: f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
+        for name, (colour, dash) in PENS.items()
+    }
+    for curve in curves:
         pairs = zip(curve["steps"], curve["accepted"], strict=True)
         points = " ".join(f"{width * steps / most:.1f},{height * (1 - share):.1f}" for steps, share in pairs)
-        pen = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
-        parts.append(f'<polyline points="{points}" {pen}/><path d="M{width + 12} {20 + 20 * i}h28" {pen}/>')
-        parts.append(f'<text x="{width + 46}" y="{24 + 20 * i}">{charts.escape(name)}</text>')
+        parts.append(f'<polyline points="{points}" {pen[kind(curve)]}/>')
+    for i, name in enumerate(PENS):
+        parts.append(f'<path d="M{width + 12} {20 + 20 * i}h28" {pen[name]}/>')
+        parts.append(f'<text x="{width + 46}" y="{24 + 20 * i}">{name}</text>')
     parts.append(
         f'<text class="quiet" x="{width / 2:g}" y="{height + 34}" text-anchor="middle">environment steps</text></g>'
     )
-    legend = 46 + charts.CHARACTER * max(map(len, curves))
+    legend = 46 + charts.CHARACTER * max(map(len, PENS))
     title = "Accepted trajectories in the iteration after Apple"
     return charts.page(title, left + width + legend, height + 60, "".join(parts))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run_with", type=Path, help="run folder of Monster-Hunt with intrinsic reward")
-    parser.add_argument("run_without", type=Path, help="run folder of Monster-Hunt without")
+    parser.add_argument("runs", type=Path, nargs="+", help="run folders of Monster-Hunt")
     parser.add_argument("--out", type=Path, default=Path("results/acceptance.svg"), help="the picture to write")
     options = parser.parse_args()
-    folders = {"with intrinsic reward": options.run_with, "without intrinsic reward": options.run_without}
     try:
-        curves = {name: curve(folder) for name, folder in folders.items()}
+        curves = [curve(folder) for folder in options.runs]
     except InputError as error:
         sys.exit(str(error))
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -212,7 +212,7 @@ def test_the_acceptance_ratio_is_that_of_the_iteration_after_apple(
     monkeypatch.setattr(sys, "argv", ["acceptance.py", str(hunt), str(hunt), "--out", str(out)])
     acceptance.main()
     lines = (hunt / "strategies" / "001" / "metrics.jsonl").read_text().splitlines()
-    for curve in json.loads(out.with_suffix(".json").read_text()).values():
+    for curve in json.loads(out.with_suffix(".json").read_text()):
         assert curve["iteration"] == 2
         assert curve["steps"] == [1600 * update for update in range(1, 16)]
         assert curve["accepted"] == [json.loads(line)["accepted"] for line in lines]
@@ -223,8 +223,10 @@ def test_the_acceptance_ratio_is_that_of_the_iteration_after_apple(
 
 def test_the_picture_puts_all_accepted_at_the_top() -> None:
     curve = {"steps": [500_000, 1_000_000], "accepted": [0.0, 1.0]}
-    root = ElementTree.fromstring(acceptance.picture({"with": curve, "without": curve}))
-    assert [line.get("points") for line in root.findall(".//{*}polyline")] == ["240.0,240.0 480.0,0.0"] * 2
+    curves = [curve | {"objective": objective} for objective in ("rspo", "no-intrinsic")]
+    lines = ElementTree.fromstring(acceptance.picture(curves)).findall(".//{*}polyline")
+    assert [line.get("points") for line in lines] == ["240.0,240.0 480.0,0.0"] * 2
+    assert [line.get("stroke-dasharray") for line in lines] == ["none", "6 4"]
 
 
 def test_a_run_without_apple_is_refused(hunt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
