@@ -67,10 +67,8 @@ MONSTER_HUNT = [
     for objective in ("rspo", "no-switch", "no-intrinsic", "behaviour-only", "pg")
     for seed in range(3)
 ]
-# The paper's soft objective is behaviour-driven only; this is what it finds with the reward-driven term as well.
-MONSTER_HUNT += [
-    Job("monster-hunt", "no-switch", seed, "both intrinsic rewards", ("--method.lambda-r", "1")) for seed in range(3)
-]
+# The paper's soft objective is behaviour-driven only; this is what one seed finds with the reward-driven term as well.
+MONSTER_HUNT.append(Job("monster-hunt", "no-switch", 0, "both intrinsic rewards", ("--method.lambda-r", "1")))
 ESCALATION = [
     Job("escalation", "rspo", seed, variant, flags)
     for seed in range(5)
