@@ -52,8 +52,8 @@ class RspoSide:
         delta = np.inf if rejecting else 0.0
         strategies = [Strategy(i, "novel", nobody, policy, delta, memory, 1) for i, policy in enumerate(policies)]
         references = jax.device_put(tools.references(Archive(tools.config, strategies)))
-        half = jax.device_put(np.int32(tools.config.ppo.updates // 2), everywhere())
-        state = eqx.tree_at(lambda state: state.update, tools.begin(kept, 1).state, half)
+        skip = lambda state: eqx.tree_at(lambda s: s.update, state, state.update + tools.config.ppo.updates // 2)  # noqa: E731
+        state = jax.jit(skip, out_shardings=everywhere())(tools.begin(kept, 1).state)
         return state, references, keys(tools.config, kept, 1).train
 
     def train(self, env: str, kept: int, updates: int, rejecting: bool = False) -> dict[str, float]:

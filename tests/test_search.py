@@ -93,7 +93,9 @@ def test_going_on_from_any_position_gives_the_same_result(finished, moment):
 
 
 def test_a_growing_archive_compiles_nothing_anew(monkeypatch):
-    config = dataclasses.replace(CONFIG, iterations=4, method=RSPO(lambda_b=0.1, lambda_r=0.1, predictor_steps=2))
+    ppo = dataclasses.replace(CONFIG.ppo, normalize_obs=True, normalize_reward=True)
+    method = RSPO(lambda_b=0.1, lambda_r=0.1, predictor_steps=2)
+    config = dataclasses.replace(CONFIG, iterations=4, ppo=ppo, method=method)
     compiled, built = [], []
     monkeypatch.setattr(search_module, "Tools", lambda *given: built.append(Tools(*given)) or built[-1])
 

@@ -82,7 +82,7 @@ class Normalizer(eqx.Module):
 
 def init_normalizer(size: int) -> Normalizer:
     # A tiny count, not zero: the first batch then replaces the identity, and nothing is ever divided by zero.
-    return Normalizer(jnp.zeros(size), jnp.ones(size), jnp.asarray(1e-4))
+    return Normalizer(jnp.zeros(size), jnp.ones(size), jnp.asarray(1e-4, jnp.float32))
 
 
 class Policy(eqx.Module):
