@@ -86,7 +86,7 @@ def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
 
 
 # The paper's settings, but for the learning rate of 1e-3, the number of updates, which it does not give, and two hidden
-# layers; normalisation, and cap and discount of the measure, are after the authors' code.
+# layers; like the authors' code they normalise, and cap and discount the measure.
 _STAG_HUNT = PPO(
     learning_rate=2e-3,
     decay=(1.0, 1.0),
