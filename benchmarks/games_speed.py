@@ -54,12 +54,12 @@ def measure(quick: bool) -> dict[str, Any]:
 
 def rounds(settings: Settings, rspo: Worker) -> list[dict[str, Any]]:
     """Everything in turns; every second time backwards, so that nothing always follows the same."""
-    train = lambda game, kept, rejecting, updates: rspo("train", game, kept, updates, rejecting)  # noqa: E731
+    train = lambda game, kept, share, updates: rspo("train", game, kept, updates, share)  # noqa: E731
     turns: list[tuple[str, Callable[[int], Any]]] = []
     for game in GAMES:
         turns.append((f"rollout {game}", partial(rspo, "rollout", game)))
-        for kept, (kind, rejecting) in itertools.product(settings.references, KINDS.items()):
-            turns.append((f"train {game} {kept} {kind}", partial(train, game, kept, rejecting)))
+        for kept, (kind, share) in itertools.product(settings.references, KINDS.items()):
+            turns.append((f"train {game} {kept} {kind}", partial(train, game, kept, share)))
     for _, turn in turns:
         turn(1)  # nobody's first time counts
     entries = []

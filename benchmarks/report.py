@@ -39,7 +39,9 @@ def _training(data: dict[str, Any]) -> str:
         live = data["whole_iteration"][game]["live"]
         ours = _speeds(data, f"rspo {game} 0")
         contenders = [(f"**rspo**, {kept} references", f"rspo {game} {kept}", live) for kept in (0, 6)]
-        contenders += [(f"Stable-Baselines3, {title}", f"sb3 {game} {kind}", 1.0) for kind, title in KINDS.items()]
+        for kind, setup in data["chosen"].items():
+            title = f"Stable-Baselines3, {KINDS[kind]}, {Setup(*setup).envs} environments"
+            contenders.append((title, f"sb3 {game} {kind}", 1.0))
         for title, name, share in contenders:
             speeds = _speeds(data, name)
             ratios = [own / other for own, other in zip(ours, speeds, strict=True)]

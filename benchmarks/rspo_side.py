@@ -39,8 +39,8 @@ class RspoSide:
         jax.block_until_ready(tools.trainer.advance(state, references, key, 0))
         return time.perf_counter() - start
 
-    def _start(self, env: str, kept: int, rejecting: bool = False) -> tuple[Any, Any, Any]:
-        """Fresh weights with `kept` references, which accept all episodes, or reject all.
+    def _start(self, env: str, kept: int, rejecting: float = 0.0) -> tuple[Any, Any, Any]:
+        """Fresh weights with `kept` references, of which a share rejects all episodes; the others accept all.
 
         What they are does not matter for the time, but that does: only those that reject need prediction errors. And so
         they do in the part of an iteration that a preset leaves ungated, so this is half-way through one.
@@ -49,14 +49,14 @@ class RspoSide:
         nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
         memory = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tools.memory)
         policies = [jax.device_get(tools.begin(i, 1).state.policy) for i in range(kept)]
-        delta = np.inf if rejecting else 0.0
-        strategies = [Strategy(i, "novel", nobody, policy, delta, memory, 1) for i, policy in enumerate(policies)]
+        deltas = np.where(np.arange(kept) < round(rejecting * kept), np.inf, 0.0)
+        strategies = [Strategy(i, "novel", nobody, policies[i], float(deltas[i]), memory, 1) for i in range(kept)]
         references = jax.device_put(tools.references(Archive(tools.config, strategies)))
         skip = lambda state: eqx.tree_at(lambda s: s.update, state, state.update + tools.config.ppo.updates // 2)  # noqa: E731
         state = jax.jit(skip, out_shardings=everywhere())(tools.begin(kept, 1).state)
         return state, references, keys(tools.config, kept, 1).train
 
-    def train(self, env: str, kept: int, updates: int, rejecting: bool = False) -> dict[str, float]:
+    def train(self, env: str, kept: int, updates: int, rejecting: float = 0.0) -> dict[str, float]:
         """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as `rspo discover` does."""
         advance = self.tools[env].trainer.advance
         state, references, key = self._start(env, kept, rejecting)

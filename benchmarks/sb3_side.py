@@ -24,6 +24,7 @@ class Setup(NamedTuple):
 
 
 KINDS = {
+    "dummy-usual": "DummyVecEnv of a usual size",
     "dummy": "DummyVecEnv",
     "subproc": "SubprocVecEnv",
     "numpy": "NumPy-batched VecEnv",
@@ -69,4 +70,4 @@ def _games(setup: Setup) -> VecEnv:
         return FourGoalsNumpy(mode, setup.envs, "terminate" if setup.kind == "numpy-terminate" else "truncate")
     makers = [partial(FourGoalsGym, mode)] * setup.envs
     # Forked, because that starts at once; the speed afterwards is the same.
-    return DummyVecEnv(makers) if setup.kind == "dummy" else SubprocVecEnv(makers, start_method="fork")
+    return SubprocVecEnv(makers, start_method="fork") if setup.kind == "subproc" else DummyVecEnv(makers)

@@ -34,7 +34,8 @@ class Settings:
     pilot_updates: int = 2
     references: tuple[int, ...] = tuple(range(8))
     envs: tuple[tuple[str, tuple[int, ...]], ...] = (
-        ("dummy", (16, 64, 512)),
+        ("dummy-usual", (16,)),
+        ("dummy", (64, 512)),
         ("subproc", (2, 16, 64)),
         ("numpy", (128, 512, 2048)),
         ("numpy-terminate", (128, 512, 2048)),
@@ -51,7 +52,13 @@ QUICK = Settings(
     sb3_updates=1,
     pilot_updates=1,
     references=(0, 6),
-    envs=(("dummy", (512,)), ("subproc", (16,)), ("numpy", (512,)), ("numpy-terminate", (512,))),
+    envs=(
+        ("dummy-usual", (16,)),
+        ("dummy", (512,)),
+        ("subproc", (16,)),
+        ("numpy", (512,)),
+        ("numpy-terminate", (512,)),
+    ),
     threads=(1,),
     matrix=512,
     starts=1,
