@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from statistics import mean
+from typing import Any
 
 from naming import Summary, counted, first_iterations, shown_names
 
@@ -85,7 +86,33 @@ def escalation(summaries: list[Summary]) -> str:
         first = [str(first_iterations(run).get(ALWAYS, "-")) for run in runs]
         cells = [_each(counts), _each(greedy), " ".join(first), PAPER_EQUILIBRIA.get(method, "")]
         lines.append(f"| {method} | {len(runs)} | {mean(counts):.1f} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *_every_policy(groups)]) + "\n"
+    return "\n".join([*lines, *_every_policy(groups), *_lengths(groups)]) + "\n"
+
+
+def _lengths(groups: dict[str, list[Summary]]) -> list[str]:
+    """How long each policy cooperates, be it sharp enough to count or not."""
+    rows = [
+        f"| {method} | {run['seed']} | {', '.join(map(_length, run['strategies']))} |"
+        for method, runs in groups.items()
+        for run in runs
+    ]
+    return [
+        "",
+        "## The cooperation length of every policy",
+        "",
+        "The most frequent final length L* of greedy episodes, and the share of them that agrees: in which nobody pays "
+        "and L is within 1 of L*. A name takes 80 %.",
+        "",
+        "| method | seed | |",
+        "|---|---|---|",
+        *rows,
+    ]
+
+
+def _length(strategy: dict[str, Any]) -> str:
+    if strategy["descriptor"] == ALWAYS:
+        return "always"
+    return f"{strategy['stats']['L*']:.0f} ({strategy['stats']['agreeing']:.0%})"
 
 
 def equilibria(run: Summary, agreed: bool = True) -> int:

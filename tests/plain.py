@@ -115,6 +115,22 @@ def score(method, reward, nll, error, threshold, discount=1.0):
     return np.reshape(rewards, shape), np.reshape(weights, shape)
 
 
+def paid_at_the_end(trajectory):
+    """Every episode's rewards at its last step."""
+    steps, episodes, agents = trajectory.reward.shape
+    paid = np.zeros((steps, episodes, agents))
+    for n, a in np.ndindex(episodes, agents):
+        owed = 0.0
+        for t in range(steps):
+            if not trajectory.live[t, n]:
+                break
+            owed += trajectory.reward[t, n, a]
+            cut = trajectory.truncated is not None and trajectory.truncated[t, n]
+            if trajectory.terminated[t, n] or cut or t == steps - 1 or not trajectory.live[t + 1, n]:
+                paid[t, n, a], owed = owed, 0.0
+    return paid
+
+
 def gae(reward, value, last_value, terminated, gamma, lam):
     """A_t = sum_l (gamma lam)^l delta_{t+l} for one episode, by the definition: [T]."""
     steps = len(reward)
@@ -177,13 +193,16 @@ def stack(trees, capacity):
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
-def references(policies, threshold, capacity, kept=None, memory=(), measure=None):
+def references(policies, threshold, capacity, kept=None, memory=(), measure=None, returns=()):
     """References to the first `kept` of the policies."""
+    means = np.full(capacity, 1e9, np.float32)
+    means[: len(returns)] = returns
     delta = np.full(capacity, 1e9, np.float32)
     delta[: len(threshold)] = threshold
     return References(
         policies=stack(policies, capacity),
         threshold=delta,
+        returns=means,
         memory=stack(memory, capacity) if memory else (),
         mask=np.arange(capacity) < (len(policies) if kept is None else kept),
         measure=measure or Measure(),

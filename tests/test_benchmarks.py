@@ -99,7 +99,7 @@ def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
 
 def equilibrium(length: int, label: str | None = None, **more: Any) -> dict[str, Any]:
     odd = (length - 1) // 2 * 2 + 1
-    return policy(label or f"L={odd}-{odd + 1}", stats={"L*": float(length)}, **more)
+    return policy(label or f"L={odd}-{odd + 1}", stats={"L*": float(length), "agreeing": 0.9}, **more)
 
 
 def test_equilibria_are_counted_where_names_agree() -> None:
@@ -128,7 +128,9 @@ def test_escalation_shows_counts_and_the_iteration_of_full_cooperation() -> None
     table = stag_hunt_tables.escalation(runs)
     assert cells(table, "rspo", "2") == [["rspo", "2", "2.5", "2 3", "2 3", "2 3", "7.7"]]
     assert cells(table, "rspo, hard switching", "1") == [["rspo, hard switching", "1", "1.0", "1", "1", "-", ""]]
-    assert cells(table, "rspo", "1")[0][2] == "L=1-2* L=5-6* L=always*"
+    names, lengths = cells(table, "rspo", "1")
+    assert names[2] == "L=1-2* L=5-6* L=always*"
+    assert lengths[2] == "1 (90%), 5 (90%), always"
 
 
 @pytest.mark.parametrize(("experiment", "seeds"), [("monster-hunt", 3), ("escalation", 5)])

@@ -17,7 +17,7 @@ from rspo.ppo import PPO
 from rspo.reward_model import fit, init_predictor
 from rspo.rollout import collect
 from rspo.train import make_trainer
-from worlds import Rooms, Tabular
+from worlds import Ladder, Rooms, Tabular
 
 ENV = Rooms(doors=3, depth=5, consolation=0.25, blind=True)
 BEST = 5.0
@@ -59,6 +59,34 @@ def test_restarts_alone_come_back_to_the_same_door():
     assert {strategy.status for strategy in archive} >= {"duplicate"}
 
 
+def stop_at_different_heights(paid):
+    """Three iterations on the ladder; a return within 1.5 of a kept policy's mean is rejected."""
+    method, judge = {"lambda_b": 0.0, "paid": paid}, {"episodes": 64, "quality": 0.3}
+    return rspo.discover(
+        Ladder(),
+        iterations=3,
+        ppo=LEARNER,
+        judge=judge,
+        measure={"of": "return", "delta": 1.5},
+        method=method,
+        quiet=True,
+    )
+
+
+def test_returns_set_strategies_apart():
+    archive = stop_at_different_heights("end")
+    assert [strategy.evaluation.greedy_return_mean for strategy in archive] == [8.0, 6.0, 4.0]
+    assert all(strategy.status == "novel" for strategy in archive)
+    assert all(strategy.evaluation.accepted > 0.9 for strategy in archive)
+
+
+def test_paid_step_by_step_nobody_learns_to_stop():
+    """To stop saves what was earned before; after it, nothing is earned either way."""
+    archive = stop_at_different_heights("step")
+    assert archive[0].evaluation.greedy_return_mean == 8.0
+    assert archive[1].evaluation.accepted < 0.9
+
+
 # --- each part of the switch on its own: what it drives a policy to ---
 
 
@@ -76,7 +104,8 @@ def always(door):
 
 def reference_to(door, delta, memory=()):
     one = lambda tree: jax.tree.map(lambda leaf: leaf[None], tree)  # noqa: E731
-    return References(one(always(door)), jnp.asarray([delta]), one(memory), jnp.asarray([True]), Measure())
+    delta, mask = jnp.asarray([delta]), jnp.asarray([True])
+    return References(one(always(door)), delta, jnp.zeros(1), one(memory), mask, Measure())
 
 
 OTHER = float(np.log(np.exp(4) + 2))  # the NLL of an action that the reference does not prefer

@@ -68,6 +68,29 @@ def test_nll_and_phi_follow_the_paper(measure, padding, seed, kept):
     assert accepts[..., kept:].all()
 
 
+@given(seed=SEEDS, kept=st.integers(0, CAPACITY))
+def test_returns_may_set_trajectories_apart_instead(seed, kept):
+    """By their difference from each kept policy's mean return."""
+    rng = np.random.default_rng(seed)
+    trajectory = plain.random_trajectory(rng)
+    policies, means = [plain.random_policy(rng) for _ in range(CAPACITY)], rng.standard_normal(kept)
+    wanted = [abs(trajectory.reward.sum(0) - mean) for mean in means]  # nothing is earned after an episode's end
+    threshold = [plain.between(rng, distance) for distance in wanted]
+    measure = Measure(of="return")
+    references = plain.references(policies, threshold, CAPACITY, kept, measure=measure, returns=means)
+    distance, accepts = by_return(references, trajectory)
+    for j in range(kept):
+        np.testing.assert_allclose(distance[..., j], wanted[j], rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(accepts[..., j], wanted[j] >= threshold[j])
+    assert accepts[..., kept:].all()
+
+
+@jax.jit
+def by_return(references: References, trajectory: Trajectory):
+    distance = references.distance(trajectory, references.step_nll(trajectory))
+    return distance, references.accepts(distance)
+
+
 def test_a_trajectory_exactly_at_the_threshold_is_accepted():
     rng = np.random.default_rng(0)
     trajectory, policy = plain.random_trajectory(rng, episodes=1, agents=1), plain.random_policy(rng)
@@ -111,7 +134,7 @@ def test_threshold_is_alpha_times_the_cross_entropy_of_random_play(measure, padd
         rivals.append(key)
         return uniform_policy(3)
 
-    delta, random_return = make_threshold(env, EPISODES, padding, rival, measure)(policy, key)
+    delta, random_return = make_threshold(env, EPISODES, padding, rival, measure)(policy, 0.0, key)
     assert len(rivals) == 1
     played = collect(env, uniform_policy(3), EPISODES, jax.random.split(key)[1], padding=padding)
     nll = plain.episode_nll(plain.step_nll(policy, played, measure.cap), measure.discount)
@@ -119,10 +142,21 @@ def test_threshold_is_alpha_times_the_cross_entropy_of_random_play(measure, padd
     np.testing.assert_allclose(random_return, np.asarray(played.reward).sum(0).mean(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("least", [None, 0.1, 100.0])
+def test_the_threshold_of_returns_is_alpha_times_the_distance_of_random_play(least):
+    measure, key = Measure(of="return", alpha=0.3, least=least), jax.random.key(5)
+    policy, random = plain.random_policy(np.random.default_rng(1), actions=3), uniform_policy(3)
+    delta, _ = make_threshold(Clock(), EPISODES, "count", lambda key: random, measure)(policy, 0.7, key)
+    played = collect(Clock(), random, EPISODES, jax.random.split(key)[1])
+    distance = abs(np.asarray(played.reward).sum(0) - 0.7).mean()
+    assert distance > 0.4
+    np.testing.assert_allclose(delta, max(0.3 * distance, least or 0.0), rtol=1e-4)
+
+
 def test_a_fixed_delta_replaces_the_automatic_one():
     policy = plain.random_policy(np.random.default_rng(1), actions=3)
     threshold = make_threshold(Clock(), EPISODES, "count", lambda key: uniform_policy(3), Measure(delta=3.5))
-    assert float(threshold(policy, jax.random.key(0))[0]) == 3.5
+    assert float(threshold(policy, 0.0, jax.random.key(0))[0]) == 3.5
 
 
 @pytest.mark.parametrize("random", ["uniform", "initial"])
@@ -136,10 +170,10 @@ def test_random_play_is_a_uniform_or_a_fresh_policy(random):
     rival = uniform_policy(3) if random == "uniform" else tools.trainer.init(rival_key).policy
     played = collect(Clock(), rival, EPISODES, play_key)
     nll = plain.episode_nll(plain.step_nll(policy, played)).mean()
-    np.testing.assert_allclose(tools.threshold(policy, key)[0], 0.5 * nll, rtol=1e-4)
+    np.testing.assert_allclose(tools.threshold(policy, 0.0, key)[0], 0.5 * nll, rtol=1e-4)
     if random == "initial":
-        other = tools.threshold(policy, jax.random.key(4))[0]
-        assert float(other) != float(tools.threshold(policy, key)[0])
+        other = tools.threshold(policy, 0.0, jax.random.key(4))[0]
+        assert float(other) != float(tools.threshold(policy, 0.0, key)[0])
 
 
 @pytest.mark.parametrize("kept", [0, 2])

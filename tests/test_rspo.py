@@ -13,7 +13,7 @@ import plain
 from rspo.errors import InputError
 from rspo.likelihood import Measure
 from rspo.objective import Objective
-from rspo.objectives.rspo import RSPO
+from rspo.objectives.rspo import RSPO, paid_at_the_end
 from rspo.reward_model import RewardModel
 from rspo.types import Discrete, Spec
 
@@ -62,7 +62,7 @@ class Case:
         )
 
     def wanted(self, method):
-        reward = self.trajectory.reward
+        reward = self.trajectory.reward if method.paid == "step" else plain.paid_at_the_end(self.trajectory)
         return plain.score(method, reward, self.nll, self.error, self.threshold, self.measure.discount)
 
 
@@ -92,6 +92,31 @@ def check(method, case, kept):
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
 def test_the_score_is_the_papers_switching_reward(method, seed, kept, padding):
     check(method, Case(seed, kept, padding), kept)
+
+
+@pytest.mark.parametrize("rejected", ["zero", "mask"])
+@settings(max_examples=15)
+@given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
+def test_the_task_may_be_paid_at_the_end(rejected, seed, kept, padding):
+    method = RSPO(lambda_b=0.7, lambda_r=0.3, paid="end", rejected=rejected, streams="grouped")
+    check(method, Case(seed, kept, padding), kept)
+
+
+@given(seed=SEEDS)
+def test_every_episode_of_a_column_is_paid_at_its_own_end(seed):
+    """Where episodes follow on one another, and a host environment may cut them short."""
+    rng = np.random.default_rng(seed)
+    trajectory = plain.random_trajectory(rng, steps=9)
+    terminated, truncated = rng.random((2, *trajectory.live.shape)) < 0.2
+    restarted = dataclasses.replace(
+        trajectory,
+        reward=rng.standard_normal(trajectory.reward.shape).astype(np.float32),
+        terminated=terminated,
+        truncated=truncated,
+        live=np.ones_like(trajectory.live),
+    )
+    found = paid_at_the_end(jax.tree.map(jax.numpy.asarray, restarted))
+    np.testing.assert_allclose(found, plain.paid_at_the_end(restarted), rtol=1e-4, atol=1e-5)
 
 
 @settings(max_examples=15)

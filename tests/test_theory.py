@@ -58,7 +58,8 @@ def references(kept: list[int], sharpness: float, delta: float) -> References:
     for place, policy in enumerate(kept):
         tables[place] = soft(POLICIES[policy], sharpness)
     threshold, mask = np.full(M, delta, np.float32), np.arange(M) < len(kept)
-    return References(policies=Tabular(tables), threshold=threshold, memory=(), mask=mask, measure=Measure())
+    zeros = np.zeros(M, np.float32)
+    return References(Tabular(tables), threshold, returns=zeros, memory=(), mask=mask, measure=Measure())
 
 
 class Judged(NamedTuple):

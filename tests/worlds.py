@@ -20,6 +20,28 @@ class Tabular(eqx.Module):
         return Categorical(obs @ self.logits)
 
 
+class Ladder(Env):
+    """Every step up pays 1, and the other action ends the game: a policy's return is the height at which it stops."""
+
+    height: int = eqx.field(static=True, default=8)
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self.height, Discrete(2), horizon=self.height)
+
+    def reset(self, noise: Array) -> tuple[Array, Array]:
+        state = jnp.zeros((), jnp.int32)
+        return state, self._observe(state)
+
+    def step(self, state: Array, action: Array, noise: Array) -> tuple[Array, Step]:
+        up = action[0] == 1
+        state = state + up
+        return state, Step(self._observe(state), up.astype(jnp.float32)[None], ~up)
+
+    def _observe(self, state: Array) -> Array:
+        return jax.nn.one_hot(state, self.height)[None]
+
+
 class Rooms(Env):
     """A door is chosen first; in the room behind door m only action m pays 1. So every door is a global optimum.
 

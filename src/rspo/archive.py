@@ -88,11 +88,13 @@ class Archive(Sequence[Strategy]):
         chosen = self if self.config.judge.references == "all" else [s for s in self if s.status == "novel"]
         capacity = self.config.iterations
         stack = lambda template, rows: jax.tree.map(lambda *leaves: _padded(leaves, capacity), template, *rows)  # noqa: E731
-        threshold = np.zeros(capacity, np.float32)
+        threshold, returns = np.zeros((2, capacity), np.float32)
         threshold[: len(chosen)] = [strategy.threshold for strategy in chosen]
+        returns[: len(chosen)] = [strategy.evaluation.return_mean for strategy in chosen]
         return References(
             policies=stack(policy, [strategy.policy for strategy in chosen]),
             threshold=threshold,  # type: ignore[arg-type]
+            returns=returns,  # type: ignore[arg-type]
             memory=stack(memory, [strategy.memory for strategy in chosen]),
             mask=np.arange(capacity) < len(chosen),  # type: ignore[arg-type]
             measure=self.config.measure,

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from rspo.env import AnyEnv
-from rspo.likelihood import Measure, References, cross_entropy, episode_nll
+from rspo.likelihood import Measure, References, automatic_threshold
 from rspo.policy import Policy
 from rspo.recording import Recording, record
 from rspo.rollout import collect, fused
@@ -31,7 +31,7 @@ class Evaluation:
     accepted_by: tuple[float, ...]
     """The same, for each earlier policy alone."""
     distance: tuple[float, ...]
-    """D(this policy, each earlier one): the mean NLL of its sampled episodes."""
+    """D(this policy, each earlier one): the mean of its sampled episodes, their NLL unless `measure.of` says else."""
     threshold: tuple[float, ...]
     """delta_j of each earlier policy."""
     descriptor: str | None = None
@@ -54,17 +54,17 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
         return collect(env, policy, episodes, key, padding=padding, greedy=greedy, record=True)
 
     @jax.jit
-    def distance(references: References, sampled: Trajectory) -> tuple[Array, Array]:
-        nll = episode_nll(references.step_nll(sampled), references.measure)
-        return nll, references.accepts(nll)
+    def distances(references: References, sampled: Trajectory) -> tuple[Array, Array]:
+        distance = references.distance(sampled, references.step_nll(sampled))
+        return distance, references.accepts(distance)
 
     @fused(env)
     def measure(policy: Policy, references: References, key: Array) -> tuple[Trajectory, Trajectory, Array, Array]:
         sampled = play(policy, _sampled_key(key), greedy=False)
-        return sampled, play(policy, _greedy_key(key), greedy=True), *distance(references, sampled)
+        return sampled, play(policy, _greedy_key(key), greedy=True), *distances(references, sampled)
 
     def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
-        sampled, greedy, nll, accepts = jax.device_get(measure(policy, references, key))
+        sampled, greedy, distance, accepts = jax.device_get(measure(policy, references, key))
         kept = np.asarray(references.mask)
         evaluation = Evaluation(
             episodes=episodes,
@@ -72,7 +72,7 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
             **_returns("greedy_return", greedy),
             accepted=float(accepts.all(-1).mean()),
             accepted_by=_floats(accepts.mean((0, 1))[kept]),
-            distance=_floats(nll.mean((0, 1))[kept]),
+            distance=_floats(distance.mean((0, 1))[kept]),
             threshold=_floats(np.asarray(references.threshold)[kept]),
             **_described(env, sampled, greedy),
         )
@@ -105,24 +105,28 @@ def make_threshold(
     padding: Padding,
     rival: Callable[[Array], Any],
     measure: Measure,
-) -> Callable[[Policy, Array], tuple[Array, Array]]:
-    """`threshold(policy, key)`: delta = alpha * D(rival, policy) from `rival(key)`'s play, and that play's return."""
+) -> Callable[[Policy, float, Array], tuple[Array, Array]]:
+    """`threshold(policy, its mean return, key)`: delta = alpha * D(rival, policy) from `rival(key)`'s play, and that
+    play's return."""
 
     @jax.jit
-    def score(policy: Policy, trajectory: Trajectory) -> tuple[Array, Array]:
-        delta = measure.alpha * cross_entropy(policy, trajectory, measure) if measure.delta is None else measure.delta
-        return jnp.asarray(delta, jnp.float32), (trajectory.reward * trajectory.first[..., None]).sum(0).mean()
+    def score(policy: Policy, mean_return: Array, trajectory: Trajectory) -> tuple[Array, Array]:
+        if measure.delta is None:
+            delta = automatic_threshold(policy, mean_return, trajectory, measure)
+        else:
+            delta = jnp.asarray(measure.delta)
+        return delta.astype(jnp.float32), trajectory.returns.mean()
 
     @fused(env)
-    def threshold(policy: Policy, key: Array) -> tuple[Array, Array]:
+    def threshold(policy: Policy, mean_return: float, key: Array) -> tuple[Array, Array]:
         rival_key, play_key = jax.random.split(key)
-        return score(policy, collect(env, rival(rival_key), episodes, play_key, padding=padding))
+        return score(policy, mean_return, collect(env, rival(rival_key), episodes, play_key, padding=padding))
 
     return threshold
 
 
 def _returns(name: str, trajectory: Trajectory) -> dict[str, Any]:
-    returns = (trajectory.reward * trajectory.first[..., None]).sum(0).mean(-1, dtype=np.float64)
+    returns = trajectory.returns.mean(-1, dtype=np.float64)
     return {f"{name}_mean": float(returns.mean()), f"{name}_std": float(returns.std())}
 
 

@@ -2,6 +2,8 @@
 
 NLL(tau; pi_j) = - sum_t log pi_j(a_t | s_t)          D(pi, pi_j) = E_{tau ~ pi} NLL(tau; pi_j)
 delta_j        = alpha * D(pi_rnd, pi_j)               phi_j(tau) = [ NLL(tau; pi_j) >= delta_j ]
+
+`Measure.of="return"` puts | R(tau) - E_{pi_j} R | in the place of the NLL.
 """
 
 from collections.abc import Callable
@@ -22,8 +24,13 @@ from rspo.types import Samples, Trajectory
 class Measure:
     """How distance between policies is measured, for training and for judging alike."""
 
+    of: Literal["actions", "return"] = "actions"
+    """What of a trajectory must be unusual for a kept policy: its actions (the paper's NLL), or its return, which then
+    counts by its difference from the kept policy's mean return."""
     alpha: float = 0.5
     """The threshold of a kept policy is alpha times the cross-entropy of random play under it."""
+    least: float | None = None
+    """The automatic threshold is never below this, if given."""
     delta: float | None = None
     """One fixed threshold for every kept policy instead of the automatic one."""
     random: Literal["uniform", "initial"] = "uniform"
@@ -42,6 +49,7 @@ class References(eqx.Module):
 
     policies: Any  # a Policy whose every leaf has a leading axis R
     threshold: Array  # [R] delta_j
+    returns: Array  # [R] the mean return of each policy
     memory: Any  # what the objective remembers of each policy, leaves with a leading axis R
     mask: Array  # [R] true where a policy is kept; the kept ones come first
     measure: Measure = eqx.field(static=True)
@@ -75,9 +83,15 @@ class References(eqx.Module):
 
         return map_samples(all_wanted, trajectory.samples, (self, wanted & self.mask))
 
-    def accepts(self, nll: Array) -> Array:
+    def distance(self, trajectory: Trajectory, nll: Array) -> Array:
+        """How far every trajectory, its steps' NLL given, is from every kept policy: [N, A, R]."""
+        if self.measure.of == "return":
+            return jnp.abs(trajectory.returns[..., None] - self.returns)
+        return episode_nll(nll, self.measure)
+
+    def accepts(self, distance: Array) -> Array:
         """phi_j of every trajectory: [N, A, R]; true where nothing is kept."""
-        return (nll >= self.threshold) | ~self.mask
+        return (distance >= self.threshold) | ~self.mask
 
 
 def step_nll(policy: Callable[[Array], Distribution], samples: Samples, measure: Measure) -> Array:
@@ -102,6 +116,18 @@ def discounted_sum(steps: Array, discount: float) -> Array:
     return jnp.tensordot(discount ** jnp.arange(steps.shape[0]), steps, axes=1)
 
 
+def automatic_threshold(
+    policy: Callable[[Array], Distribution], mean_return: Array | float, trajectory: Trajectory, measure: Measure
+) -> Array:
+    """delta = alpha * D(whoever played the trajectories, policy)."""
+    if measure.of == "return":
+        distance = jnp.abs(trajectory.returns - mean_return).mean()
+    else:
+        distance = cross_entropy(policy, trajectory, measure)
+    delta = measure.alpha * distance
+    return delta if measure.least is None else jnp.maximum(delta, measure.least)
+
+
 def cross_entropy(policy: Callable[[Array], Distribution], trajectory: Trajectory, measure: Measure) -> Array:
-    """D(whoever played the trajectories, policy)."""
+    """D(whoever played the trajectories, policy) by their actions."""
     return episode_nll(step_nll(policy, trajectory.samples, measure), measure).mean()

@@ -152,7 +152,7 @@ def _finish(tools: Tools, archive: Archive, position: Position) -> tuple[Found, 
     own = keys(tools.config, position.iteration, position.attempt)
     policy = position.state.policy
     evaluation, recording = tools.evaluate(policy, tools.references(archive), own.evaluate)
-    threshold, random_return = tools.threshold(policy, own.threshold)
+    threshold, random_return = tools.threshold(policy, evaluation.return_mean, own.threshold)
     verdict = judge(evaluation, archive, float(random_return))
     strategy = Strategy(
         index=position.iteration,

@@ -82,8 +82,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
             counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
             policy = Policy(policy.actor, policy.critic, policy.normalizer.update(trajectory.obs, counted))
         objective_state = objective.update(state.objective, trajectory, objective_key)
-        first = trajectory.first
-        metrics = {"return": (trajectory.reward * first[..., None]).sum(0).mean(), "length": first.sum(0).mean()}
+        metrics = {"return": trajectory.returns.mean(), "length": trajectory.first.sum(0).mean()}
         state = TrainState(policy, opt_state, objective_state, returns, state.update + 1)
         return state, metrics | score.metrics | learned
 

@@ -129,6 +129,11 @@ class Trajectory(eqx.Module):
         before = xp.concat([xp.zeros_like(ended[:1]), ended[:-1]])
         return xp.cumulative_sum(xp.astype(before, xp.int32), axis=0) == 0
 
+    @property
+    def returns(self) -> Array:
+        """[N, A] the undiscounted sum of each column's first episode."""
+        return (self.reward * self.first[..., None]).sum(0)
+
 
 class Descriptor(NamedTuple):
     """The name of the strategy that a batch of episodes shows, and the numbers behind the name."""

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from rspo.errors import InputError
-from rspo.likelihood import References, discounted_sum, episode_nll
+from rspo.likelihood import References, discounted_sum
 from rspo.objective import Objective, Score
 from rspo.policy import Policy, uniform_policy
 from rspo.reward_model import fit, init_predictor, init_reward_model
@@ -36,6 +36,9 @@ class RSPO(Objective):
     """Intrinsic rewards per rejected trajectory; weighted by the batch's rejection rate; or always, with no filter."""
     rejected: Literal["zero", "mask"] = "zero"
     """A rejected trajectory earns task reward 0 (the paper), or is left out of the task's loss (the authors' code)."""
+    paid: Literal["step", "end"] = "step"
+    """The task's reward comes step by step (the paper), or all of it with the last step of its episode. Acceptance is
+    only decided there: a step that decides it is then credited with all that it saves, past rewards too."""
     streams: Literal["single", "grouped", "per-reference"] = "single"
     """One summed reward (the paper's equation); one value head for the task and one for each kind of intrinsic
     reward; or one for each kind and each kept policy (the authors' code). Each stream's advantage is normalised."""
@@ -88,7 +91,7 @@ class RSPO(Objective):
 
     def score(self, state: Any, trajectory: Trajectory, references: References, progress: Array | float) -> Score:
         nll = references.step_nll(trajectory)  # [T, N, A, R]
-        accepted = references.accepts(episode_nll(nll, references.measure))  # [N, A, R]
+        accepted = references.accepts(references.distance(trajectory, nll))  # [N, A, R]
         phi_j = accepted | (progress >= 1 - self.release)
         phi = phi_j.all(-1)  # [N, A]
         gate = self._gate(phi_j, references.mask)  # [N, A, R]
@@ -100,7 +103,8 @@ class RSPO(Objective):
             ungated = (progress < self.ungated) & (kept % self.ungated_every == 1 % self.ungated_every)
             gate = jnp.where(ungated & references.mask, 1.0, gate)
             intrinsic.append((self.lambda_r, gate, self._prediction_error(trajectory, references, gate)))
-        reward, weight = self._task(trajectory.reward, phi)
+        reward = trajectory.reward if self.paid == "step" else paid_at_the_end(trajectory)
+        reward, weight = self._task(reward, phi)
         reward, weight = self._combine(reward, weight, intrinsic)
         metrics = {
             "accepted": accepted.all(-1).mean(),
@@ -177,3 +181,16 @@ class RSPO(Objective):
             random = uniform_policy(state.model.actions, state.model.continuous)
             episodes.append(play(random, random_key))
         return fit(state, episodes, self.predictor_steps, self.predictor_learning_rate).model
+
+
+def paid_at_the_end(trajectory: Trajectory) -> Array:
+    """The rewards of every episode added up, at its last step: [T, N, A]."""
+    cut = jnp.zeros_like(trajectory.terminated) if trajectory.truncated is None else trajectory.truncated
+    ends = (trajectory.live & (trajectory.terminated | cut)).at[-1].set(trajectory.live[-1])
+
+    def step(owed: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        reward, end = now
+        owed = owed + reward
+        return jnp.where(end, 0.0, owed), jnp.where(end, owed, 0.0)
+
+    return jax.lax.scan(step, jnp.zeros_like(trajectory.reward[0]), (trajectory.reward, ends[..., None]))[1]
