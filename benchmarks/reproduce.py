@@ -71,17 +71,17 @@ MONSTER_HUNT = [
 MONSTER_HUNT.append(Job("monster-hunt", "no-switch", 0, "both intrinsic rewards", ("--method.lambda-r", "1")))
 # A return unlike any kept policy's, paid for at the end, instead of unusual actions (docs/experiments.md). The discount
 # of 0.98 and the falling rates make policies meet at once and stop sharply.
-RETURN_MEASURE = tuple(
+RETURN_MEASURE = (
     "--measure.of return --measure.alpha 0.14 --measure.least 2 --method.paid end --method.rejected zero "
     "--method.switch hard --method.lambda-b 0 --method.ungated 0.25 --method.ungated-every 10 "
     "--ppo.entropy-coefficient 0.02 --ppo.gamma 0.98 --ppo.updates 400 --ppo.decay 0.4 1.0 "
-    "--ppo.entropy-decay 0.4 1.0".split()
+    "--ppo.entropy-decay 0.4 1.0"
 )
 ESCALATION = [
     Job("escalation", "rspo", seed, variant, flags)
     for seed in range(5)
     for variant, flags in (
-        ("return measure", RETURN_MEASURE),
+        ("return measure", tuple(RETURN_MEASURE.split())),
         ("", ()),
         ("hard switching", ("--method.switch", "hard")),
     )

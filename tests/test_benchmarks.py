@@ -99,7 +99,9 @@ def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
 
 def equilibrium(length: int, label: str | None = None, **more: Any) -> dict[str, Any]:
     odd = (length - 1) // 2 * 2 + 1
-    return policy(label or f"L={odd}-{odd + 1}", stats={"L*": float(length), "agreeing": 0.9}, **more)
+    return policy(
+        label or f"L={odd}-{odd + 1}", stats={"L*": float(length), "agreeing": 0.9, f"P(L={length})": 1.0}, **more
+    )
 
 
 def test_equilibria_are_counted_where_names_agree() -> None:
@@ -118,6 +120,14 @@ def test_equilibria_are_counted_where_names_agree() -> None:
     assert equilibria(run, agreed=False) == 5
 
 
+def test_the_length_that_three_of_four_games_reach() -> None:
+    shares = ({14: 0.5, 15: 0.3, 16: 0.2}, {0: 0.25, 20: 0.75}, {0: 0.24, 20: 0.26, 30: 0.5}, {15: 1.0}, {5: 1.0})
+    policies = [policy("mixed", stats={f"P(L={k})": share for k, share in each.items()}) for each in shares]
+    policies[-1]["status"] = "failed"
+    assert [stag_hunt_tables._reached(p["stats"]) for p in policies] == [14, 0, 20, 15, 5]
+    assert stag_hunt_tables.lengths_reached(summary("rspo", 0, *policies)) == 2  # 14 or 15, and 20
+
+
 def test_escalation_shows_counts_and_the_iteration_of_full_cooperation() -> None:
     always = equilibrium(46, "L=always")
     runs = [
@@ -126,8 +136,9 @@ def test_escalation_shows_counts_and_the_iteration_of_full_cooperation() -> None
         summary("rspo", 0, equilibrium(1), variant="hard switching"),
     ]
     table = stag_hunt_tables.escalation(runs)
-    assert cells(table, "rspo", "2") == [["rspo", "2", "2.5", "2 3", "2 3", "2 3", "7.7"]]
-    assert cells(table, "rspo, hard switching", "1") == [["rspo, hard switching", "1", "1.0", "1", "1", "-", ""]]
+    assert cells(table, "rspo", "2") == [["rspo", "2", "2.5", "2 3", "2 3", "2.5", "2 3", "2 3", "7.7"]]
+    hard = ["rspo, hard switching", "1", "1.0", "1", "1", "1.0", "1", "-", ""]
+    assert cells(table, "rspo, hard switching", "1") == [hard]
     names, lengths = cells(table, "rspo", "1")
     assert names[2] == "L=1-2* L=5-6* L=always*"
     assert lengths[2] == "1 (90%), 5 (90%), always"
