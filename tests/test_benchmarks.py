@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import rspo
 from product import rewritten
+from rspo.cli import parse_discover
 from rspo.presets import preset
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
@@ -153,9 +155,15 @@ def test_the_experiments_have_all_seeds_of_everything(experiment: str, seeds: in
     assert tabulate([]).startswith("# ")  # before the first job ends
 
 
-def test_the_jobs_are_commands_that_rspo_takes() -> None:
-    from rspo.cli import parse_discover
+def test_the_guide_shows_the_command_of_the_published_equilibria() -> None:
+    guide = (Path(__file__).parent.parent / "docs" / "games.md").read_text()
+    (command,) = re.findall(r"```bash\nrspo discover (.*?)```", guide, re.DOTALL)
+    shown, _, _ = parse_discover(command.replace("\\\n", " ").split())
+    published, _, _ = parse_discover(["escalation", *reproduce.RETURN_MEASURE.split()])
+    assert shown == published
 
+
+def test_the_jobs_are_commands_that_rspo_takes() -> None:
     for experiment in ("monster-hunt", "escalation"):
         for job in reproduce.EXPERIMENTS[experiment].jobs:
             config, _, _ = parse_discover(job.command[1:])
