@@ -80,7 +80,7 @@ def escalation(summaries: list[Summary]) -> str:
         "smoothed switching and 10 for a method that is given the length as its descriptor (PGA-MAP-Elites), counted "
         "otherwise: its authors' code takes the largest length that more than three of four games reach as a policy's. "
         "*Lengths reached* does so, with greedy episodes, leaving out 0, failed policies and lengths less than 2 "
-        "apart.",
+        "apart, and counting full cooperation once.",
         "",
         "| method | seeds | distinct: mean | each seed | by greedy name alone | lengths reached: mean | each seed | "
         "full cooperation: iteration | paper |",
@@ -107,8 +107,8 @@ def _lengths(groups: dict[str, list[Summary]]) -> list[str]:
         "",
         "## The cooperation length of every policy",
         "",
-        "The most frequent final length L* of greedy episodes, and the share of them that agrees: in which nobody pays "
-        "and L is within 1 of L*. A name takes 80 %.",
+        "The most frequent final length L* of the greedy episodes that meet, and the share of all of them that agrees: "
+        "in which nobody pays and L is within 1 of L*. A name takes 80 %.",
         "",
         "| method | seed | |",
         "|---|---|---|",
@@ -117,9 +117,10 @@ def _lengths(groups: dict[str, list[Summary]]) -> list[str]:
 
 
 def _length(strategy: dict[str, Any]) -> str:
+    stats = strategy["stats"]
     if strategy["descriptor"] == ALWAYS:
         return "always"
-    return f"{strategy['stats']['L*']:.0f} ({strategy['stats']['agreeing']:.0%})"
+    return "never" if stats.get("P(L=0)") == 1 else f"{stats['L*']:.0f} ({stats['agreeing']:.0%})"
 
 
 def equilibria(run: Summary, agreed: bool = True) -> int:
@@ -130,8 +131,12 @@ def equilibria(run: Summary, agreed: bool = True) -> int:
 
 def lengths_reached(run: Summary) -> int:
     """How many lengths, two or more apart, are the largest that more than three of four games of a policy reach."""
-    lengths = {_reached(s["stats"]) for s in run["strategies"] if s["status"] != "failed"} - {0}
-    return count_equilibria(Descriptor("", {"L*": float(length)}) for length in lengths)
+    found = [
+        Descriptor(ALWAYS if s["descriptor"] == ALWAYS else "", {"L*": float(_reached(s["stats"]))})
+        for s in run["strategies"]
+        if s["status"] != "failed"
+    ]
+    return count_equilibria(policy for policy in found if policy.stats["L*"] > 0)
 
 
 def _reached(stats: dict[str, float]) -> int:

@@ -23,6 +23,7 @@ from rspo.presets import preset
 from rspo.run import Run
 from rspo.search import Position
 from rspo.types import Descriptor, Discrete, Spec, Step, Trajectory
+from worlds import Ladder
 
 SMALL: dict[str, Any] = {"iterations": 2, "ppo": {"updates": 10, "batch": 64, "hidden": 8}, "judge": {"episodes": 16}}
 
@@ -264,6 +265,19 @@ def test_evaluate_repeats_the_run_s_own_numbers(found: tuple[Archive, Path]) -> 
     assert [s.evaluation for s in other] != [s.evaluation for s in archive]
     assert [s.status for s in other] == [s.status for s in archive]
     assert product.contents(folder) == before
+
+
+def test_evaluate_leaves_what_a_kept_policy_s_return_was(tmp_path: Path) -> None:
+    """Of few new episodes its mean would be another, and no longer the one that its threshold goes with."""
+    settings: Any = {"ppo": {"batch": 80, "updates": 2, "hidden": 4}, "measure": {"of": "return", "delta": 1.0}}
+    archive = rspo.discover(
+        Ladder(), iterations=2, out=tmp_path / "run", judge={"episodes": 64}, quiet=True, **settings
+    )
+    assert [s.evaluation for s in rspo.evaluate(tmp_path / "run", env=Ladder())] == [s.evaluation for s in archive]
+    first, second = rspo.evaluate(tmp_path / "run", env=Ladder(), episodes=1, seed=1)
+    assert first.evaluation.return_mean != archive[0].evaluation.return_mean
+    whole = second.evaluation.return_mean  # of one episode
+    assert second.evaluation.distance == pytest.approx([abs(whole - archive[0].evaluation.return_mean)])
 
 
 @pytest.mark.parametrize("verb", ["resume", "evaluate", "play"])

@@ -127,7 +127,8 @@ def test_the_length_that_three_of_four_games_reach() -> None:
     policies = [policy("mixed", stats={f"P(L={k})": share for k, share in each.items()}) for each in shares]
     policies[-1]["status"] = "failed"
     assert [stag_hunt_tables._reached(p["stats"]) for p in policies] == [14, 0, 20, 15, 5]
-    assert stag_hunt_tables.lengths_reached(summary("rspo", 0, *policies)) == 2  # 14 or 15, and 20
+    policies += [equilibrium(46, "L=always"), equilibrium(42, "L=always")]  # one of them
+    assert stag_hunt_tables.lengths_reached(summary("rspo", 0, *policies)) == 3  # 14 or 15, 20, and always
 
 
 def test_escalation_shows_counts_and_the_iteration_of_full_cooperation() -> None:

@@ -115,6 +115,20 @@ def test_what_cannot_run_is_refused(name: str, value: Any) -> None:
         validate(changed(name, value), SPEC)
 
 
+@pytest.mark.parametrize(
+    ("measure", "padding"),
+    [
+        ({"delta": 1.0, "least": 1.0}, "count"),
+        ({"of": "return", "delta": 0.0}, "count"),
+        ({"of": "return"}, "restart"),
+    ],
+)
+def test_measures_that_make_no_sense_are_refused(measure: dict[str, Any], padding: str) -> None:
+    with pytest.raises(InputError, match=r"measure\."):
+        validate(merge(BASE, {"measure": measure, "ppo": {"padding": padding}}, "test"), SPEC)
+    validate(merge(BASE, {"measure": {"of": "return", "least": 1.0}}, "test"), SPEC)
+
+
 @pytest.mark.parametrize("horizon", [7, 16, 25])
 @pytest.mark.parametrize("batch", [1, 100, 1000, 8191])
 def test_the_suggested_batch_is_good(horizon: int, batch: int) -> None:

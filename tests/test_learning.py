@@ -84,7 +84,7 @@ def test_paid_step_by_step_nobody_learns_to_stop():
     """To stop saves what was earned before; after it, nothing is earned either way."""
     archive = stop_at_different_heights("step")
     assert archive[0].evaluation.greedy_return_mean == 8.0
-    assert archive[1].evaluation.accepted < 0.9
+    assert archive[1].evaluation.greedy_return_mean != 6.0
 
 
 # --- each part of the switch on its own: what it drives a policy to ---

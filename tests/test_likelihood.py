@@ -73,8 +73,10 @@ def test_returns_may_set_trajectories_apart_instead(seed, kept):
     """By their difference from each kept policy's mean return."""
     rng = np.random.default_rng(seed)
     trajectory = plain.random_trajectory(rng)
+    trajectory.reward[:] = rng.standard_normal(trajectory.reward.shape)  # a next episode's rewards are not the first's
     policies, means = [plain.random_policy(rng) for _ in range(CAPACITY)], rng.standard_normal(kept)
-    wanted = [abs(trajectory.reward.sum(0) - mean) for mean in means]  # nothing is earned after an episode's end
+    returns = np.where(trajectory.live[..., None], trajectory.reward, 0.0).sum(0)
+    wanted = [abs(returns - mean) for mean in means]
     threshold = [plain.between(rng, distance) for distance in wanted]
     measure = Measure(of="return")
     references = plain.references(policies, threshold, CAPACITY, kept, measure=measure, returns=means)

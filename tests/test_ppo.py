@@ -58,6 +58,30 @@ def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, paddin
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
+def test_a_settled_stream_does_not_bootstrap_where_an_episode_is_cut_off():
+    """Paid with the last step, it owes nothing after it, at the horizon, or where a host environment stopped."""
+    rng = np.random.default_rng(0)
+    trajectory = plain.random_trajectory(rng, steps=4, episodes=2, agents=1)
+    ends = np.zeros((2, 4, 2), bool)
+    ends[0, 1, 0] = ends[1, 2, 1] = True  # one terminates, the other is cut short; both play on, then the horizon cuts
+    trajectory = dataclasses.replace(trajectory, terminated=ends[0], truncated=ends[1])
+    trajectory = jax.tree.map(jnp.asarray, trajectory)
+    policy = plain.random_policy(rng, channels=2)
+    reward = rng.standard_normal((4, 2, 1, 2)).astype(np.float32)
+    settled = Score(reward, np.ones_like(reward), {}, np.array([True, False]))
+    config = PPO(gamma=0.9, gae_lambda=0.8)
+    _, target = advantages(config, policy, trajectory, settled)
+    _, ordinary = advantages(config, policy, trajectory, settled._replace(settled=None))
+    np.testing.assert_allclose(target[..., 1], ordinary[..., 1], rtol=1e-6)
+    over = ends.any(0)
+    over[-1] = True
+    for n in range(2):
+        value = np.array([plain.values(policy, obs)[0] for obs in np.asarray(trajectory.obs)[:, n, 0]])
+        wanted = plain.gae(reward[:, n, 0, 0], value, 0.0, over[:, n], config.gamma, config.gae_lambda) + value
+        np.testing.assert_allclose(target[:, n, 0, 0], wanted, rtol=1e-3, atol=1e-3)
+        assert abs(np.asarray(ordinary[:, n, 0, 0]) - wanted).max() > 0.01
+
+
 def test_normalised_advantages_have_mean_zero_and_deviation_one_over_the_counted_steps():
     rng = np.random.default_rng(0)
     advantage = (rng.standard_normal((9, 5, 2, 3)) * [1, 100, 1e-3] + 7).astype(np.float32)

@@ -94,12 +94,15 @@ def test_the_score_is_the_papers_switching_reward(method, seed, kept, padding):
     check(method, Case(seed, kept, padding), kept)
 
 
-@pytest.mark.parametrize("rejected", ["zero", "mask"])
+@pytest.mark.parametrize("streams", ["grouped", "per-reference"])
 @settings(max_examples=15)
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
-def test_the_task_may_be_paid_at_the_end(rejected, seed, kept, padding):
-    method = RSPO(lambda_b=0.7, lambda_r=0.3, paid="end", rejected=rejected, streams="grouped")
-    check(method, Case(seed, kept, padding), kept)
+def test_the_task_may_be_paid_at_the_end(streams, seed, kept, padding):
+    """It then owes nothing after it; intrinsic rewards are paid step by step and do."""
+    method, case = RSPO(lambda_b=0.7, lambda_r=0.3, paid="end", streams=streams), Case(seed, kept, padding)
+    check(method, case, kept)
+    settled = score(method, case.trajectory, case.references).settled
+    assert settled.tolist() == [True] + [False] * (method.channels(CAPACITY) - 1)
 
 
 @given(seed=SEEDS)
@@ -113,7 +116,7 @@ def test_every_episode_of_a_column_is_paid_at_its_own_end(seed):
         reward=rng.standard_normal(trajectory.reward.shape).astype(np.float32),
         terminated=terminated,
         truncated=truncated,
-        live=np.ones_like(trajectory.live),
+        live=np.cumsum(truncated, 0) - truncated == 0,  # a host environment that cuts short does not go on
     )
     found = paid_at_the_end(jax.tree.map(jax.numpy.asarray, restarted))
     np.testing.assert_allclose(found, plain.paid_at_the_end(restarted), rtol=1e-4, atol=1e-5)
@@ -239,6 +242,15 @@ def test_some_iterations_have_no_ungated_part(every, with_one):
         gated = score(paper, cases[kept].trajectory, cases[kept].references)
         np.testing.assert_array_equal(scores[kept].weight, gated.weight)
         np.testing.assert_array_equal(scores[kept].reward, gated.reward)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rejected": "mask", "streams": "grouped"}, {"switch": "off"}, {"streams": "single", "lambda_b": 1.0}]
+)
+def test_what_paying_at_the_end_does_not_go_with(settings):
+    with pytest.raises(InputError, match=r"method\.paid"):
+        RSPO(**{"paid": "end", "lambda_b": 0.0} | settings).validate()
+    RSPO(paid="end", lambda_b=0.0).validate()
 
 
 def test_masking_a_single_stream_would_mask_the_intrinsic_reward_too():

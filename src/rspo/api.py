@@ -96,8 +96,9 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
     validate(config, world.spec)
     compilation_cache()
     tools = Tools(world, config)
-    for strategy in archive:
-        earlier = Archive(config, archive[: strategy.index])
+    kept = list(archive)  # as they were: their mean returns belong to their thresholds
+    for strategy in kept:
+        earlier = Archive(config, kept[: strategy.index])
         key = keys(config, strategy.index, strategy.attempt).evaluate
         evaluation, _ = tools.evaluate(strategy.policy, tools.references(earlier), key)
         archive.replace(dataclasses.replace(strategy, evaluation=evaluation))

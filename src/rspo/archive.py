@@ -24,7 +24,7 @@ class Strategy:
     evaluation: Evaluation
     policy: Policy
     threshold: float
-    """delta of this policy as a reference: how unlikely a trajectory must be under it to be accepted."""
+    """delta of this policy as a reference: how far from it a trajectory must be to be accepted."""
     memory: Any
     """What the objective remembers of it, such as its reward predictor."""
     attempt: int

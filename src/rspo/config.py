@@ -88,7 +88,13 @@ def validate(config: Config, spec: Spec) -> None:
         elif isinstance(value, tuple):
             _check_span(name, value)
     config.method.validate()
+    config.measure.validate()
     ppo = config.ppo
+    if config.measure.of == "return" and ppo.padding == "restart":
+        raise InputError(
+            "measure.of is 'return' and ppo.padding is 'restart': several episodes follow on one another, and only the "
+            "first would be measured. Set ppo.padding to 'drop' or 'count', or measure.of to 'actions'."
+        )
     if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon
         raise InputError(

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from rspo.distributions import Distribution, Gaussian
+from rspo.errors import InputError
 from rspo.parallel import map_samples
 from rspo.types import Samples, Trajectory
 
@@ -26,9 +27,10 @@ class Measure:
 
     of: Literal["actions", "return"] = "actions"
     """What of a trajectory must be unusual for a kept policy: its actions (the paper's NLL), or its return, which then
-    counts by its difference from the kept policy's mean return."""
+    counts by its difference from the kept policy's mean return, an agent's own from that over agents."""
     alpha: float = 0.5
-    """The threshold of a kept policy is alpha times the cross-entropy of random play under it."""
+    """The threshold of a kept policy is alpha times the distance of random play from it, by default the cross-entropy
+    of random play under it."""
     least: float | None = None
     """The automatic threshold is never below this, if given."""
     delta: float | None = None
@@ -42,6 +44,19 @@ class Measure:
     which no deviation enters, and which is never negative."""
     discount: float = 1.0
     """Weight of step t in the likelihood is discount^t; the paper's sum is undiscounted."""
+
+    def validate(self) -> None:
+        """Refuse, in one sentence, settings that make no sense together."""
+        if self.delta is not None and self.least is not None:
+            raise InputError(
+                f"measure.least is {self.least} and measure.delta is {self.delta}: a fixed threshold needs no least "
+                "value. Leave one of them out."
+            )
+        if self.of == "return" and self.delta is not None and self.delta <= 0:
+            raise InputError(
+                f"measure.delta is {self.delta}, but it must be greater than 0 where measure.of is 'return': a "
+                "difference is never below 0, so all would be accepted."
+            )
 
 
 class References(eqx.Module):

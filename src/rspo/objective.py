@@ -24,6 +24,7 @@ class Score(NamedTuple):
     reward: Array  # [T, N, A, C] the reward streams
     weight: Array  # [T, N, A, C] what each stream's normalised advantage counts for
     metrics: dict[str, Array]  # scalars, or [R] for one number a reference
+    settled: Array | None = None  # [C] true for streams that owe nothing after an episode, even one cut off; None: none
 
 
 @dataclass(frozen=True)

@@ -103,8 +103,13 @@ def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score
     last_value = policy.values(trajectory.last_obs)
     terminated = trajectory.terminated[..., None].astype(value.dtype)
     truncated = None if trajectory.truncated is None else trajectory.truncated[..., None].astype(value.dtype)
-    one_channel = lambda r, v, last: gae(r, v, last, terminated, config.gamma, config.gae_lambda, truncated)  # noqa: E731
-    advantage = jax.vmap(one_channel, in_axes=-1, out_axes=-1)(score.reward, value, last_value)
+    if score.settled is None:
+        over, per_channel = terminated, None
+    else:  # to bootstrap from the value after the end would count what was paid there once more
+        ends = trajectory.ended.at[-1].set(True)[..., None, None]
+        over, per_channel = jnp.where(score.settled & ends, 1.0, terminated[..., None]), -1
+    one_channel = lambda r, v, last, over: gae(r, v, last, over, config.gamma, config.gae_lambda, truncated)  # noqa: E731
+    advantage = jax.vmap(one_channel, (-1, -1, -1, per_channel), -1)(score.reward, value, last_value, over)
     normalized = normalize(advantage, trajectory.counted[..., None, None])
     return (score.weight * normalized).sum(-1), advantage + value
 

@@ -122,9 +122,14 @@ class Trajectory(eqx.Module):
         return Samples(self.obs, self.action, self.reward, counted)
 
     @property
+    def ended(self) -> Array:
+        """[T, N] true where an episode ended before the horizon, or a host environment cut it short."""
+        return self.terminated if self.truncated is None else self.terminated | self.truncated
+
+    @property
     def first(self) -> Array:
         """[T, N] the steps of each column's first episode: what a return is the sum over."""
-        ended = self.terminated if self.truncated is None else self.terminated | self.truncated
+        ended = self.ended
         xp = ended.__array_namespace__()
         before = xp.concat([xp.zeros_like(ended[:1]), ended[:-1]])
         return xp.cumulative_sum(xp.astype(before, xp.int32), axis=0) == 0

@@ -67,6 +67,17 @@ class RSPO(Objective):
     the batch (after the authors' code, which keeps a running one)."""
 
     def validate(self) -> None:
+        if self.paid == "end" and (self.rejected != "zero" or self.switch == "off"):
+            raise InputError(
+                f"method.paid is 'end', which credits steps with acceptance; method.rejected '{self.rejected}' and "
+                f"method.switch '{self.switch}' do not let acceptance change what is earned. Set method.rejected to "
+                "'zero' and method.switch to 'hard' or 'smooth', or method.paid to 'step'."
+            )
+        if self.paid == "end" and self.streams == "single" and self._kinds:
+            raise InputError(
+                "method.paid is 'end' and method.streams is 'single': the task's reward and the intrinsic one, which "
+                "is paid step by step, need streams of their own. Set method.streams to 'grouped' or 'per-reference'."
+            )
         if self.streams == "single" and self.rejected == "mask" and self.switch != "off" and self._kinds:
             raise InputError(
                 "method.rejected is 'mask' and method.streams is 'single': that leaves out the intrinsic reward of "
@@ -111,7 +122,8 @@ class RSPO(Objective):
             "accepted_by": accepted.mean((0, 1)),
             "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, gate, r in intrinsic), jnp.zeros(())),
         }
-        return Score(reward, weight, metrics)
+        settled = None if self.paid == "step" else jnp.arange(reward.shape[-1]) == 0  # the task's stream is the first
+        return Score(reward, weight, metrics, settled)
 
     def _prediction_error(self, trajectory: Trajectory, references: References, gate: Array) -> Array:
         """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]; where a reference rejects nothing, it is not needed and 0."""
@@ -185,8 +197,7 @@ class RSPO(Objective):
 
 def paid_at_the_end(trajectory: Trajectory) -> Array:
     """The rewards of every episode added up, at its last step: [T, N, A]."""
-    cut = jnp.zeros_like(trajectory.terminated) if trajectory.truncated is None else trajectory.truncated
-    ends = (trajectory.live & (trajectory.terminated | cut)).at[-1].set(trajectory.live[-1])
+    ends = (trajectory.live & trajectory.ended).at[-1].set(trajectory.live[-1])
 
     def step(owed: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         reward, end = now
