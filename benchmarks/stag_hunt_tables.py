@@ -108,7 +108,7 @@ def _lengths(groups: dict[str, list[Summary]]) -> list[str]:
         "## The cooperation length of every policy",
         "",
         "The most frequent final length L* of the greedy episodes that meet, and the share of all of them that agrees: "
-        "in which nobody pays and L is within 1 of L*. A name takes 80 %.",
+        "in which nobody pays and L is one of three adjacent lengths, L* among them. A name takes 80 %.",
         "",
         "| method | seed | |",
         "|---|---|---|",

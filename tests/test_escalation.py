@@ -260,6 +260,16 @@ def at_the_wall(obs):
     return (obs[..., 0] > 0) & (obs[..., 1] + obs[..., 5] == 4)
 
 
+def ten_but_some_directions(obs):
+    """From L = 10 on, if the light goes left or down: half of them stop at 10, a quarter at 11, an eighth at 12."""
+    return (obs[..., 0] >= 10) & (obs[..., 5] + obs[..., 6] < 0)
+
+
+def ten_and_down(obs):
+    """From L = 10 on, if the light goes down: soon after, but at no length in particular."""
+    return (obs[..., 0] >= 10) & (obs[..., 6] < 0)
+
+
 SHARP, SLOPPY = 0.0, 0.02  # how often a player's action is replaced by a random one
 PLAYERS = {
     "one step": (length_is(1), SHARP, "L=1-2"),
@@ -267,6 +277,8 @@ PLAYERS = {
     "three steps": (length_is(3), SHARP, "L=3-4"),
     "three steps, sloppily": (length_is(3), SLOPPY, "L=3-4"),
     "twenty steps": (length_is(20), SHARP, "L=19-20"),
+    "ten steps, then some directions": (follow_until(ten_but_some_directions), SHARP, "L=9-10"),
+    "ten steps, then until it goes down": (follow_until(ten_and_down), SHARP, "mixed"),
     "always": (follow, SHARP, "L=always"),
     "until the wall": (follow_until(at_the_wall), SHARP, "mixed"),
     "never": (lambda obs: jnp.full(obs.shape[:-1], STAY), SHARP, "mixed"),
