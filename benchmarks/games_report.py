@@ -41,17 +41,19 @@ def _speed(data: dict[str, Any]) -> str:
 
 
 def _references(data: dict[str, Any], game: str) -> str:
-    """A ratio is taken within each repetition, and then its median."""
+    """A ratio is taken within each repetition, and then its median. With no references all kinds are the same."""
+    nothing = [median(times) for times in zip(*(update_seconds(data, game, 0, kind) for kind in KINDS), strict=True)]
     rows = []
     for kept in data["settings"]["references"]:
         cells = [str(kept)]
         for kind in KINDS:
-            times, none = (update_seconds(data, game, count, kind) for count in (kept, 0))
-            growth = [with_ / without for with_, without in zip(times, none, strict=True)]
+            times = update_seconds(data, game, kept, kind)
+            growth = [with_ / without for with_, without in zip(times, nothing, strict=True)]
             cells += [_range(times, lambda seconds: f"{seconds * 1e3:.1f}"), _range(growth, "{:.2f}".format)]
         rows.append(cells)
     head = ["references kept", *(title for kind in KINDS for title in (f"{kind}: ms an update", "times none"))]
-    return f"## Cost of an update by references ({game})\n\n" + _table(head, rows)
+    note = "*Times none* is in relation to the median of the same repetition's three measurements without references."
+    return f"## Cost of an update by references ({game})\n\n{note}\n\n" + _table(head, rows)
 
 
 def _whole(data: dict[str, Any]) -> str:
