@@ -1,6 +1,7 @@
 """The stag-hunt games beside the paper's numbers: strategies of Monster-Hunt, equilibria of Escalation. All seeds."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
@@ -98,22 +99,12 @@ def escalation(summaries: list[Summary]) -> str:
 
 def _lengths(groups: dict[str, list[Summary]]) -> list[str]:
     """How long each policy cooperates, be it sharp enough to count or not."""
-    rows = [
-        f"| {method} | {run['seed']} | {', '.join(map(_length, run['strategies']))} |"
-        for method, runs in groups.items()
-        for run in runs
-    ]
-    return [
-        "",
-        "## The cooperation length of every policy",
-        "",
+    note = (
         "The most frequent final length L* of the greedy episodes that meet, and the share of all of them that agrees: "
-        "in which nobody pays and L is one of three adjacent lengths, L* among them. A name takes 80 %.",
-        "",
-        "| method | seed | |",
-        "|---|---|---|",
-        *rows,
-    ]
+        "in which nobody pays and L is one of three adjacent lengths, L* among them. A name takes 80 %."
+    )
+    each = lambda run: ", ".join(map(_length, run["strategies"]))  # noqa: E731
+    return _run_by_run("The cooperation length of every policy", note, groups, each)
 
 
 def _length(strategy: dict[str, Any]) -> str:
@@ -163,21 +154,13 @@ def _head(title: str, experiment: str) -> list[str]:
 
 
 def _every_policy(groups: dict[str, list[Summary]]) -> list[str]:
-    rows = [
-        f"| {method} | {run['seed']} | {' '.join(shown_names(s) for s in run['strategies'])} |"
-        for method, runs in groups.items()
-        for run in runs
-    ]
-    return [
-        "",
-        "## Every policy, in the order of the iterations",
-        "",
-        LEGEND,
-        "",
-        "| method | seed | |",
-        "|---|---|---|",
-        *rows,
-    ]
+    each = lambda run: " ".join(map(shown_names, run["strategies"]))  # noqa: E731
+    return _run_by_run("Every policy, in the order of the iterations", LEGEND, groups, each)
+
+
+def _run_by_run(title: str, note: str, groups: dict[str, list[Summary]], each: Callable[[Summary], str]) -> list[str]:
+    rows = [f"| {method} | {run['seed']} | {each(run)} |" for method, runs in groups.items() for run in runs]
+    return ["", f"## {title}", "", note, "", "| method | seed | |", "|---|---|---|", *rows]
 
 
 def _each(values: list[int]) -> str:

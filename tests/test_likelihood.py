@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import plain
 from rspo.config import Config
 from rspo.evaluation import make_evaluator, make_threshold
-from rspo.likelihood import Measure, References, cross_entropy, episode_nll, step_nll
+from rspo.likelihood import Measure, References, cross_entropy, step_nll
 from rspo.parallel import PIECE
 from rspo.policy import uniform_policy
 from rspo.ppo import PPO
@@ -31,8 +31,8 @@ MEASURES = pytest.mark.parametrize(
 @jax.jit
 def likelihoods(references: References, trajectory: Trajectory):
     steps = references.step_nll(trajectory)
-    nll = episode_nll(steps, references.measure)
-    return steps, nll, references.accepts(nll)
+    distance = references.distance(trajectory, steps)
+    return steps, distance, references.accepts(distance)
 
 
 # [T, N, A]: shared evenly among the cores or not, in one piece for each or in several.
@@ -80,17 +80,11 @@ def test_returns_may_set_trajectories_apart_instead(seed, kept):
     threshold = [plain.between(rng, distance) for distance in wanted]
     measure = Measure(of="return")
     references = plain.references(policies, threshold, CAPACITY, kept, measure=measure, returns=means)
-    distance, accepts = by_return(references, trajectory)
+    _, distance, accepts = likelihoods(references, trajectory)
     for j in range(kept):
         np.testing.assert_allclose(distance[..., j], wanted[j], rtol=1e-4, atol=1e-4)
         np.testing.assert_array_equal(accepts[..., j], wanted[j] >= threshold[j])
     assert accepts[..., kept:].all()
-
-
-@jax.jit
-def by_return(references: References, trajectory: Trajectory):
-    distance = references.distance(trajectory, references.step_nll(trajectory))
-    return distance, references.accepts(distance)
 
 
 def test_a_trajectory_exactly_at_the_threshold_is_accepted():
