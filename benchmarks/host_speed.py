@@ -75,7 +75,7 @@ class RspoRobots:
             everyone, own = np.arange(len(share)), seeds[share].copy()
             batch.reset(everyone, own)
             for t in range(env.spec.horizon):
-                batch.simulate(everyone, action[t, share])
+                batch.simulate(slice(None), action[t, share])
                 if (again := np.flatnonzero(played.terminated[t, share])).size:
                     own[again] += 1
                     batch.reset(again, own[again])

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rspo import rollout_host
+from rspo import actor, rollout_host
 from rspo.distributions import Gaussian
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.policy import init_policy, uniform_policy
 from rspo.rollout import collect
-from rspo.types import Box, Spec
+from rspo.types import Box, Discrete, Spec
 from worlds import Clock, Tabular
 
 EPISODES, KEY = 11, jax.random.key(5)
@@ -181,6 +181,18 @@ def test_the_same_key_gives_the_same_bits_and_another_key_another_batch():
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(same), strict=True):
         assert a.tobytes() == b.tobytes()
     assert (one.action != other.action).all()
+
+
+@pytest.mark.parametrize("space", [Discrete(4), Box((-1.0,) * 3, (1.0,) * 3)])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_policy_in_plain_numpy_is_the_same_policy(space, normalize):
+    """Observations far out too, which are clipped."""
+    policy = init_policy(Spec(5, space, 8), 2, 16, 2, normalize, jax.random.key(0))
+    policy = jax.tree.map(lambda leaf: leaf + 0.3, policy)
+    obs = np.random.default_rng(0).normal(0, 20, (50, 2, 5)).astype(np.float32)
+    for ours, theirs in zip(actor.plain(policy)(obs), policy(jnp.asarray(obs)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        assert ours.dtype == theirs.dtype
 
 
 def test_uniform_play_fills_the_box():

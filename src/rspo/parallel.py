@@ -39,8 +39,8 @@ def everywhere() -> NamedSharding:
     return NamedSharding(mesh(), PartitionSpec())
 
 
-def share_episodes(leaf: Array, axis: int) -> Array:
-    """Give every device its share of the episodes, which are on this axis, if they can be divided evenly."""
+def share(leaf: Array, axis: int) -> Array:
+    """Give every device its share of this axis, the episodes for one, if it can be divided evenly."""
     if leaf.shape[axis] % jax.device_count():
         return leaf
     spec = PartitionSpec(*(None,) * axis, "cores")
@@ -52,12 +52,12 @@ def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any)
     if not _divides(batch):
         return _sum_over_pieces(function, batch, rest)
 
-    def share(batch: Any, rest: Any) -> Any:
+    def one_share(batch: Any, rest: Any) -> Any:
         # As one vector: every array that devices add up costs a meeting of all their threads.
         vector, structured = ravel_pytree(_sum_over_pieces(function, batch, rest))
         return structured(jax.lax.psum(vector, "cores"))
 
-    return _on_each(share, PartitionSpec())(batch, rest)
+    return _on_each(one_share, PartitionSpec())(batch, rest)
 
 
 def map_samples(function: Callable[[Any, Any], Array], batch: Any, rest: Any) -> Array:

@@ -12,6 +12,7 @@ from jax import Array
 from rspo.distributions import Categorical, Distribution, Gaussian, Uniform
 from rspo.types import Box, Spec
 
+CLIP_OBS = 10.0  # normalised observations are clipped to within this
 LOG_STD = (-5.0, 2.0)  # bounds of a Gaussian's log-deviation: densities stay finite, however sharp a policy gets
 
 
@@ -65,7 +66,7 @@ class Normalizer(eqx.Module):
 
     def __call__(self, x: Any) -> Any:
         xp = x.__array_namespace__()
-        return xp.clip((x - self.mean) / xp.sqrt(self.variance + 1e-8), -10.0, 10.0)
+        return xp.clip((x - self.mean) / xp.sqrt(self.variance + 1e-8), -CLIP_OBS, CLIP_OBS)
 
     def update(self, x: Array, weight: Array) -> "Normalizer":
         """Merge a batch: x [..., O], weight [...] 0 or 1 (parallel variance, Chan et al.)."""

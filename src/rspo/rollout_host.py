@@ -1,8 +1,7 @@
 """Collecting episodes from a host environment: the same record as from a JAX environment.
 
-Episodes are dealt to the threads in shares. A thread asks its policy, compiled and on a device of its own, then
-steps its instances, all the way to the horizon: no thread ever waits for another. What comes out depends on the key and
-the number of devices alone.
+Episodes are dealt to the threads in shares. A thread asks the policy, then steps its instances, all the way to the
+horizon: no thread ever waits for another. What comes out depends on the key and the number of devices alone.
 """
 
 import queue
@@ -10,22 +9,19 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.distributions import Distribution, Noise
+from rspo.actor import Act, action_noise, actor, log_prob
+from rspo.distributions import Distribution
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
-from rspo.types import Padding, Trajectory
+from rspo.types import Padding, Spec, Trajectory
 
 LANES = 64  # instances in one batch at most: more would only wait for each other
-Act = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def collect(
@@ -54,7 +50,7 @@ def collect(
     stop = threading.Event()
     free: queue.SimpleQueue[tuple[Batch, Act]] = queue.SimpleQueue()
     for batch, device in zip(_batches(env, lanes, workers), jax.devices(), strict=False):
-        free.put((batch, _actor(policy, device, greedy)))
+        free.put((batch, actor(policy, device, greedy)))
 
     def play(share: slice) -> _Record:
         batch, act = free.get()  # at once: there is one for every thread
@@ -71,7 +67,7 @@ def collect(
             for task in tasks:
                 task.cancel()
             raise
-    return _trajectory(env, parts, padding)
+    return _trajectory(env, parts, padding, policy)
 
 
 def episode_seeds(key: Array, episodes: int) -> np.ndarray:
@@ -79,36 +75,17 @@ def episode_seeds(key: Array, episodes: int) -> np.ndarray:
     return np.asarray(jax.random.randint(jax.random.split(key, 3)[0], (episodes,), 0, 2**31 - 1), np.int64)
 
 
-def action_noise(policy: Callable[[Array], Distribution], obs: tuple[int, ...], steps: int, key: Array) -> np.ndarray:
-    """What the policy's distribution needs in order to sample, for every step of all episodes: [T, N, A, ...]."""
-    arrays, rest = eqx.partition(policy, eqx.is_array)
-    leaves, structure = jax.tree.flatten(
-        jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arrays)
-    )
-    kind, shape = _noise(structure, rest, tuple(leaves), obs)
-    draw = jax.random.uniform if kind == "uniform" else jax.random.normal
-    return np.asarray(draw(key, (steps, *shape)))
-
-
-@lru_cache(maxsize=64)
-def _noise(structure: Any, rest: Any, leaves: tuple[Any, ...], obs: tuple[int, ...]) -> Noise:
-    """Known by tracing the policy, which takes its time: once for policies of one shape."""
-    ask = lambda leaves, obs: eqx.combine(jax.tree.unflatten(structure, leaves), rest)(obs)  # noqa: E731
-    return jax.eval_shape(ask, leaves, jax.ShapeDtypeStruct(obs, jnp.float32)).noise
-
-
 class _Record:
     """What one share of the episodes gives, [T, n, ...]."""
 
-    def __init__(self, steps: int, obs: np.ndarray, action: np.ndarray, log_prob: np.ndarray) -> None:
-        episodes = len(obs)
-        self.obs = np.empty((steps, *obs.shape), np.float32)
-        self.action = np.empty((steps, *action.shape), action.dtype)
-        self.log_prob = np.empty((steps, *log_prob.shape), np.float32)
-        self.reward = np.zeros((steps, *log_prob.shape), np.float32)
-        self.terminated = np.zeros((steps, episodes), bool)
-        self.truncated = np.zeros((steps, episodes), bool)
-        self.live = np.zeros((steps, episodes), bool)
+    def __init__(self, spec: Spec, obs: np.ndarray, action: np.ndarray) -> None:
+        steps = (spec.horizon, len(obs))
+        self.obs = np.empty((spec.horizon, *obs.shape), np.float32)
+        self.action = np.empty((spec.horizon, *action.shape), action.dtype)
+        self.reward = np.zeros((*steps, spec.agents), np.float32)
+        self.terminated = np.zeros(steps, bool)
+        self.truncated = np.zeros(steps, bool)
+        self.live = np.zeros(steps, bool)
         self.states: list[Any] = []
         self.start: Any = None
         self.last_obs = obs
@@ -127,46 +104,54 @@ def _play(
     """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that it is
     compiled for one size."""
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
+    to_env, everyone = spec.action_space.to_env, np.arange(episodes)
     obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
-    obs[:episodes] = batch.reset(np.arange(episodes), seeds)
+    obs[:episodes] = batch.reset(everyone, seeds)
     states = lambda: jax.tree.map(lambda leaf: leaf[:episodes], batch.state())  # noqa: E731
     start = states() if record else None
-    live, cut = np.ones(episodes, bool), np.zeros(episodes, bool)
+    live, cut, which = np.ones(episodes, bool), np.zeros(episodes, bool), everyone
     rows = None
     for t in range(spec.horizon):
         if stop.is_set():
             break
-        action, log_prob = (part[:episodes] for part in act(obs, noise[t]))
+        action = act(obs, noise[t])[:episodes]
         if rows is None:
-            rows = _Record(spec.horizon, obs[:episodes], action, log_prob)
-        rows.obs[t], rows.action[t], rows.log_prob[t], rows.live[t] = obs[:episodes], action, log_prob, live
-        which = np.flatnonzero(live)
+            rows = _Record(spec, obs[:episodes], action)
+        rows.obs[t], rows.action[t], rows.live[t] = obs[:episodes], action, live
         if which.size:
-            step = batch.step(which, spec.action_space.to_env(action[which]))
+            step = batch.step(which, to_env(action[which]))
             obs[which], rows.reward[t, which] = step.obs, step.reward
-            rows.truncated[t, which] = step.truncated & ~step.terminated
-            live[which] = ~(step.terminated | step.truncated)
-        rows.terminated[t] = ~live & ~rows.truncated[t]
+            ended = step.terminated | step.truncated
+            if ended.any():
+                rows.truncated[t, which] = step.truncated & ~step.terminated
+                live[which] = ~ended
         if record:
             rows.states.append(states())
+        if live.all():
+            continue
+        rows.terminated[t] = ~live & ~rows.truncated[t]
         # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
         cut |= rows.truncated[t]
         if padding == "restart" and (again := np.flatnonzero(~live & ~cut)).size:
             seeds[again] += 1
             obs[again] = batch.reset(again, seeds[again])
             live[again] = True
+        which = np.flatnonzero(live)
     assert rows is not None
     rows.last_obs, rows.start = obs[:episodes].copy(), start
     return rows
 
 
-def _trajectory(env: HostEnv, parts: list[_Record], padding: Padding) -> Trajectory:
+def _trajectory(
+    env: HostEnv, parts: list[_Record], padding: Padding, policy: Callable[[Array], Distribution]
+) -> Trajectory:
     def join(name: str, axis: int = 1) -> Any:
         return np.concatenate([getattr(part, name) for part in parts], axis)
 
     live = join("live")
     states = [jax.tree.map(lambda *leaves: np.stack(leaves), *part.states) for part in parts if part.states]
-    rows: dict[str, Any] = {name: join(name) for name in ("obs", "action", "log_prob", "reward", "terminated")}
+    rows: dict[str, Any] = {name: join(name) for name in ("obs", "action", "reward", "terminated")}
+    rows["log_prob"] = log_prob(policy, rows["obs"], rows["action"])
     for name, what in (("obs", "an observation"), ("reward", "a reward")):
         if not np.isfinite(rows[name]).all():
             raise InputError(f"{type(env).__name__} gave {what} that is not finite; see rspo.check_env.")
@@ -185,32 +170,6 @@ def _padded(noise: np.ndarray, lanes: int) -> np.ndarray:
     """Noise for every lane of a batch, used or not."""
     missing = lanes - noise.shape[1]
     return np.pad(noise, [(0, 0), (0, missing)] + [(0, 0)] * (noise.ndim - 2)) if missing else noise
-
-
-def _actor(policy: Callable[[Array], Distribution], device: Any, greedy: bool) -> Act:
-    """`act(obs, noise)` -> actions and their log-probabilities, on one device."""
-    arrays, rest = eqx.partition(policy, eqx.is_array)
-    leaves, structure = jax.tree.flatten(jax.device_put(arrays, device))
-    compiled = _compiled(structure, rest, greedy)
-
-    def act(obs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        action, log_prob = compiled(leaves, obs, noise)
-        return np.asarray(action), np.asarray(log_prob)
-
-    return act
-
-
-@lru_cache(maxsize=64)
-def _compiled(structure: Any, rest: Any, greedy: bool) -> Callable[..., tuple[Array, Array]]:
-    """Leaves come as a plain list: taking a policy apart in every step would cost more than asking it."""
-
-    @jax.jit
-    def act(leaves: list[Array], obs: Array, noise: Array) -> tuple[Array, Array]:
-        distribution = eqx.combine(jax.tree.unflatten(structure, leaves), rest)(obs)
-        action = distribution.mode() if greedy else distribution.sample(noise)
-        return action, distribution.log_prob(action)
-
-    return act
 
 
 _BATCHES: weakref.WeakKeyDictionary[HostEnv, dict[int, list[Batch]]] = weakref.WeakKeyDictionary()

@@ -15,7 +15,7 @@ from rspo.config import Config
 from rspo.env import AnyEnv
 from rspo.host import HostEnv
 from rspo.likelihood import References
-from rspo.parallel import everywhere, share_episodes
+from rspo.parallel import everywhere, share
 from rspo.policy import Normalizer, Policy, init_normalizer, init_policy
 from rspo.rollout import collect
 from rspo.types import Spec, Trajectory
@@ -127,8 +127,8 @@ def _update_keys(key: Array, update: Array) -> Array:
 
 def _shared(trajectory: Trajectory) -> Trajectory:
     """Every device gets its share of the episodes, and XLA divides what is computed from them."""
-    last_obs = share_episodes(trajectory.last_obs, axis=0)
-    rest = jax.tree.map(lambda leaf: share_episodes(leaf, axis=1), eqx.tree_at(lambda t: t.last_obs, trajectory, None))
+    last_obs = share(trajectory.last_obs, axis=0)
+    rest = jax.tree.map(lambda leaf: share(leaf, axis=1), eqx.tree_at(lambda t: t.last_obs, trajectory, None))
     return eqx.tree_at(lambda t: t.last_obs, rest, last_obs, is_leaf=lambda leaf: leaf is None)
 
 

@@ -1,7 +1,7 @@
 """Half-Cheetah, Hopper, Walker2d and Humanoid: MuJoCo's engine, gymnasium's models and its v5 rewards, 512 steps.
 
-Each instance has its own simulation. All that is not physics is done for a whole batch at once: in a thread's time only
-the physics lets go of Python's lock.
+The engine steps a whole batch in one call, and lets go of Python's lock meanwhile; all that is not physics is done for
+the batch at once too.
 """
 
 import abc
@@ -27,6 +27,7 @@ from rspo.types import Box, Descriptor, Played, Shape, Spec, Trajectory
 HORIZON = 512
 FREE = (-np.inf, np.inf)
 IMPACT_COST, MOST_IMPACT_COST = 5e-7, 10.0
+Rows = np.ndarray | slice  # some of the instances, or all of them
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,6 @@ class State(NamedTuple):
 
     qpos: np.ndarray  # [..., nq] joint positions; a planar robot's first three are x, z and the pitch of its torso
     qvel: np.ndarray  # [..., nv]
-    contact: np.ndarray  # [..., geoms] whether each geom of the model touches the floor
 
 
 class Mujoco(HostEnv):
@@ -132,125 +132,123 @@ class Simulations(Batch):
     """A simulation for each instance."""
 
     def __init__(self, env: Mujoco, size: int) -> None:
-        self.robot, self.model, self.mujoco, self.fall = env.robot, env.model, env.mujoco, env.fall
-        self.datas = [self.mujoco.MjData(self.model) for _ in range(size)]
-        self.dt = self.model.opt.timestep * self.robot.frame_skip
+        self.robot, self.fall = env.robot, env.fall
+        # On the thread that calls: the collector has one for each of its batches. Persistent, or the fields that a call
+        # does not compute would be another simulation's.
+        self.engine = env.mujoco.batch.Batch(env.model, size, nthread=1, persistent=True)
+        self.qpos, self.qvel, self.ctrl = (self.engine.bind(name) for name in ("qpos", "qvel", "ctrl"))
+        self.dt = env.model.opt.timestep * self.robot.frame_skip
         self.x = np.zeros(size)  # where each was after its last step
 
     @abc.abstractmethod
-    def position(self, body: "Body") -> np.ndarray:
-        """Where the robot is along its track."""
+    def position(self, which: Rows) -> np.ndarray:
+        """Where the robots are along their track."""
 
     @abc.abstractmethod
-    def healthy(self, body: "Body") -> np.ndarray: ...
+    def healthy(self, which: Rows) -> np.ndarray: ...
 
     @abc.abstractmethod
-    def costs(self, body: "Body", action: np.ndarray) -> np.ndarray: ...
+    def costs(self, which: Rows, action: np.ndarray) -> np.ndarray: ...
 
     @abc.abstractmethod
-    def observe(self, body: "Body") -> np.ndarray: ...
+    def observe(self, which: Rows) -> np.ndarray: ...
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        model, scale = self.model, self.robot.reset_noise
+        scale, (nq, nv) = self.robot.reset_noise, (self.qpos.shape[1], self.qvel.shape[1])
+        self.engine.reset(which, stage=0)
         for i, seed in zip(which.tolist(), seeds.tolist(), strict=True):
-            data, rng = self.datas[i], np.random.default_rng(seed)
-            self.mujoco.mj_resetData(model, data)
-            data.qpos[:] += rng.uniform(-scale, scale, model.nq)
+            rng = np.random.default_rng(seed)
+            self.qpos[i] += rng.uniform(-scale, scale, nq)
             normal = self.robot.normal_velocity
-            data.qvel[:] += scale * rng.standard_normal(model.nv) if normal else rng.uniform(-scale, scale, model.nv)
-            self.mujoco.mj_forward(model, data)
-        body = Body(self.datas, which)
-        self.x[which] = self.position(body)
-        return self.observe(body)[:, None]
+            self.qvel[i] += scale * rng.standard_normal(nv) if normal else rng.uniform(-scale, scale, nv)
+        self.engine.forward(which)
+        self.x[which] = self.position(which)
+        return self.observe(which)[:, None]
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
-        action = action[:, 0]
-        self.simulate(which, action)
-        body = Body(self.datas, which)
-        x = self.position(body)
-        velocity = (x - self.x[which]) / self.dt
-        self.x[which] = x
-        healthy, robot = self.healthy(body), self.robot
-        reward = robot.forward * velocity + robot.healthy_reward * healthy - self.costs(body, action)
+        action, robot = action[:, 0], self.robot
+        # A slice of all is a view: no copies are gathered.
+        rows = slice(None) if len(which) == len(self.x) else which
+        self.simulate(rows, action)
+        x = self.position(rows)
+        velocity = (x - self.x[rows]) / self.dt
+        self.x[rows] = x
+        healthy = self.healthy(rows)
+        reward = robot.forward * velocity + robot.healthy_reward * healthy - self.costs(rows, action)
         never = np.zeros_like(healthy)
         return HostStep(
-            self.observe(body)[:, None], reward[:, None], never if self.fall == "go on" else ~healthy, never
+            self.observe(rows)[:, None], reward[:, None], never if self.fall == "go on" else ~healthy, never
         )
 
-    def simulate(self, which: np.ndarray, action: np.ndarray) -> None:
-        model, frames, step = self.model, self.robot.frame_skip, self.mujoco.mj_step
-        for i, ctrl in zip(which.tolist(), action, strict=True):
-            self.datas[i].ctrl[:] = ctrl
-            step(model, self.datas[i], frames)
+    def simulate(self, which: Rows, action: np.ndarray) -> None:
+        self.ctrl[which] = action
+        self.engine.step(None if isinstance(which, slice) else which, nstep=self.robot.frame_skip)
 
     def state(self) -> State:
-        body = Body(self.datas, np.arange(len(self.datas)))
-        floor = np.flatnonzero(self.model.geom_type == self.mujoco.mjtGeom.mjGEOM_PLANE)
-        touches = np.zeros((len(self.datas), self.model.ngeom), bool)
-        for row, data in zip(touches, self.datas, strict=True):
-            pairs = data.contact.geom
-            row[pairs[np.isin(pairs, floor).any(1)].ravel()] = True
-        return State(body.qpos, body.qvel, touches)
-
-
-class Body:
-    """The numbers of the instances `which`, each gathered when it is asked for: [K, ...]."""
-
-    def __init__(self, datas: Sequence[Any], which: np.ndarray) -> None:
-        self._datas = [datas[i] for i in which.tolist()]
-
-    def __getattr__(self, name: str) -> np.ndarray:
-        values = np.array([getattr(data, name) for data in self._datas])
-        setattr(self, name, values)
-        return values
+        return State(self.qpos.copy(), self.qvel.copy())
 
 
 class Planar(Simulations):
     """A robot whose first joints are x, z and pitch."""
 
-    def position(self, body: Body) -> np.ndarray:
-        return body.qpos[:, 0]
+    def position(self, which: Rows) -> np.ndarray:
+        return self.qpos[which, 0]
 
-    def healthy(self, body: Body) -> np.ndarray:
-        robot = self.robot
-        upright = _within(body.qpos[:, 1], robot.healthy_z) & _within(body.qpos[:, 2], robot.healthy_angle)
-        state = np.concatenate([body.qpos[:, 2:], body.qvel], 1)
-        return upright & _within(state, robot.healthy_state).all(1)
+    def healthy(self, which: Rows) -> np.ndarray:
+        robot, qpos = self.robot, self.qpos[which]
+        healthy = np.ones(len(qpos), bool)
+        if robot.healthy_z != FREE:
+            healthy &= _within(qpos[:, 1], robot.healthy_z) & _within(qpos[:, 2], robot.healthy_angle)
+        if robot.healthy_state != FREE:
+            healthy &= _within(np.concatenate([qpos[:, 2:], self.qvel[which]], 1), robot.healthy_state).all(1)
+        return healthy
 
-    def costs(self, body: Body, action: np.ndarray) -> np.ndarray:
+    def costs(self, which: Rows, action: np.ndarray) -> np.ndarray:
         return self.robot.ctrl_cost * np.square(action).sum(1)
 
-    def observe(self, body: Body) -> np.ndarray:
+    def observe(self, which: Rows) -> np.ndarray:
         bound = self.robot.clip_velocity
-        return np.concatenate([body.qpos[:, 1:], np.clip(body.qvel, -bound, bound)], 1)
+        return np.concatenate([self.qpos[which, 1:], self.qvel[which].clip(-bound, bound)], 1)
 
 
 class WholeBody(Simulations):
     """A robot in space: moves as its centre of mass does, and sees inertias, velocities and forces of all its parts."""
 
-    def simulate(self, which: np.ndarray, action: np.ndarray) -> None:
+    def __init__(self, env: Mujoco, size: int) -> None:
+        super().__init__(env, size)
+        self.mujoco, self.model = env.mujoco, env.model
+        names = ("xipos", "cinert", "cvel", "qfrc_actuator")
+        self.xipos, self.cinert, self.cvel, self.qfrc_actuator = map(self.engine.bind, names)
+        self.one = env.mujoco.MjData(env.model)
+        self.cfrc_ext = np.zeros((size, *self.one.cfrc_ext.shape))
+
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        self.cfrc_ext[which] = 0
+        return super().reset(which, seeds)
+
+    def simulate(self, which: Rows, action: np.ndarray) -> None:
         super().simulate(which, action)
-        for i in which.tolist():
-            self.mujoco.mj_rnePostConstraint(self.model, self.datas[i])  # the external forces
+        for i in range(len(self.x)) if isinstance(which, slice) else which.tolist():
+            self.engine.get_data(i, self.one)  # a step leaves the external forces out
+            self.mujoco.mj_rnePostConstraint(self.model, self.one)
+            self.cfrc_ext[i] = self.one.cfrc_ext
 
-    def position(self, body: Body) -> np.ndarray:
+    def position(self, which: Rows) -> np.ndarray:
         mass = self.model.body_mass[:, None]
-        return ((mass * body.xipos).sum(1) / mass.sum())[:, 0]
+        return ((mass * self.xipos[which]).sum(1) / mass.sum())[:, 0]
 
-    def healthy(self, body: Body) -> np.ndarray:
-        return _within(body.qpos[:, 2], self.robot.healthy_z)
+    def healthy(self, which: Rows) -> np.ndarray:
+        return _within(self.qpos[which, 2], self.robot.healthy_z)
 
-    def costs(self, body: Body, action: np.ndarray) -> np.ndarray:
-        effort = self.robot.ctrl_cost * np.square(body.ctrl).sum(1)
-        impact = IMPACT_COST * np.square(body.cfrc_ext).sum((1, 2))
+    def costs(self, which: Rows, action: np.ndarray) -> np.ndarray:
+        effort = self.robot.ctrl_cost * np.square(self.ctrl[which]).sum(1)
+        impact = IMPACT_COST * np.square(self.cfrc_ext[which]).sum((1, 2))
         return effort + np.minimum(impact, MOST_IMPACT_COST)
 
-    def observe(self, body: Body) -> np.ndarray:
-        flat = lambda parts: parts[:, 1:].reshape(len(parts), -1)  # noqa: E731  (without the world itself)
-        forces = body.qfrc_actuator[:, 6:]
-        return np.concatenate(
-            [body.qpos[:, 2:], body.qvel, flat(body.cinert), flat(body.cvel), forces, flat(body.cfrc_ext)], 1
-        )
+    def observe(self, which: Rows) -> np.ndarray:
+        flat = lambda parts: parts[which, 1:].reshape(len(parts[which]), -1)  # noqa: E731  (without the world itself)
+        seen = (flat(self.cinert), flat(self.cvel), self.qfrc_actuator[which, 6:], flat(self.cfrc_ext))
+        return np.concatenate([self.qpos[which, 2:], self.qvel[which], *seen], 1)
 
 
 def _within(x: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
@@ -259,7 +257,7 @@ def _within(x: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
 
 def _engine() -> Any:
     try:
-        import mujoco
+        import mujoco.batch
     except ImportError as error:
         why = " ".join(str(error).split())
         raise InputError(f"The robots need MuJoCo ({why}): pip install 'rspo[mujoco]'.") from error
