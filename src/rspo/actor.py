@@ -1,8 +1,8 @@
 """Asking a policy for actions on the host, step after step."""
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -19,38 +19,51 @@ Act = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def actor(policy: Callable[[Array], Distribution], device: Any, greedy: bool) -> Act:
     """`act(obs, noise)` -> actions; of a policy that is not one of ours, compiled and on this device."""
     if isinstance(policy, Policy):
-        ask = plain(policy)
-        return lambda obs, noise: ask(obs).mode() if greedy else ask(obs).sample(noise)
+        return plain(policy).actor(greedy)
     leaves, act = _placed(policy, device), _compiled(_form(policy), greedy)
     return lambda obs, noise: np.asarray(act(leaves, obs, noise))
 
 
-def plain(policy: Policy) -> Callable[[np.ndarray], Distribution]:
-    """The policy in plain NumPy: for a handful of instances a compiled program takes longer to call than to run."""
-    policy = jax.tree.map(np.asarray, policy)
-    *layers, (last_weight, last_bias) = zip(policy.actor.weights, policy.actor.biases, strict=True)
-    normalizer = policy.normalizer
-    deviation = None if normalizer is None else np.sqrt(normalizer.variance + 1e-8)
-    log_std = np.clip(policy.actor.log_std, *LOG_STD) if isinstance(policy.actor, GaussianMLP) else None
+class Plain(NamedTuple):
+    """A policy in plain NumPy: for a handful of instances a compiled program takes longer to call than to run."""
 
-    def ask(obs: np.ndarray) -> Distribution:
+    weights: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+    log_std: np.ndarray | None  # of a Gaussian
+    mean: np.ndarray | None  # of observations, where they are normalised
+    deviation: np.ndarray | None
+
+    def __call__(self, obs: np.ndarray) -> Distribution:
         x = obs.reshape(-1, obs.shape[-1])
-        if normalizer is not None:
-            x = np.minimum(np.maximum((x - normalizer.mean) / deviation, -CLIP_OBS), CLIP_OBS)
-        for weight, bias in layers:
+        if self.mean is not None:
+            x = np.minimum(np.maximum((x - self.mean) / self.deviation, -CLIP_OBS), CLIP_OBS)
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = np.tanh(x @ weight + bias)
-        numbers = (x @ last_weight + last_bias).reshape(*obs.shape[:-1], -1)
-        return Categorical(numbers) if log_std is None else Gaussian(numbers, log_std)
+        numbers = (x @ self.weights[-1] + self.biases[-1]).reshape(*obs.shape[:-1], -1)
+        return Categorical(numbers) if self.log_std is None else Gaussian(numbers, self.log_std)
 
-    return ask
+    def actor(self, greedy: bool) -> Act:
+        return lambda obs, noise: self(obs).mode() if greedy else self(obs).sample(noise)
+
+
+def plain(policy: Policy) -> Plain:
+    actor, normalizer = jax.tree.map(np.asarray, (policy.actor, policy.normalizer))
+    log_std = np.clip(actor.log_std, *LOG_STD) if isinstance(actor, GaussianMLP) else None
+    seen = (None, None) if normalizer is None else (normalizer.mean, np.sqrt(normalizer.variance + 1e-8))
+    return Plain(actor.weights, actor.biases, log_std, *seen)
 
 
 def action_noise(policy: Callable[[Array], Distribution], obs: tuple[int, ...], steps: int, key: Array) -> np.ndarray:
-    """What the policy's distribution needs in order to sample, for every step of all episodes: [T, N, A, ...]."""
+    """What the policy's distribution needs in order to sample, for every step of all episodes: [T, N, A, ...]; `key` is
+    that of the collection."""
     leaves = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(_arrays(policy)))
-    kind, shape = _noise(_form(policy), leaves, obs)
-    draw = jax.random.uniform if kind == "uniform" else jax.random.normal
-    return np.asarray(draw(key, (steps, *shape)))
+    return np.asarray(_draw(key, steps, _noise(_form(policy), leaves, obs)))
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _draw(key: Array, steps: int, noise: Noise) -> Array:
+    draw = jax.random.uniform if noise.kind == "uniform" else jax.random.normal
+    return draw(jax.random.split(key, 3)[2], (steps, *noise.shape))
 
 
 def log_prob(policy: Callable[[Array], Distribution], obs: np.ndarray, action: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The contract of a host environment: stateful, on the CPU, written in whatever there is.
 
-The collector steps a batch of instances together and keeps several batches going, one a thread: while one of them waits
-for its policy, or is in code that lets go of Python's lock, as MuJoCo does, the others go on.
+The collector steps a batch of instances together and keeps several batches going, one a core: each in a process of its
+own where the environment can be made by name, else in threads.
 """
 
 import abc
@@ -40,6 +40,9 @@ class Batch(abc.ABC):
 
 class HostEnv(abc.ABC):
     """What an environment author writes. All but `spec` and `batch` is optional."""
+
+    name: str | None = None
+    """What `rspo.make` made it by: other processes can do the same."""
 
     @property
     @abc.abstractmethod

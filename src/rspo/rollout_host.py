@@ -1,7 +1,8 @@
 """Collecting episodes from a host environment: the same record as from a JAX environment.
 
-Episodes are dealt to the threads in shares. A thread asks the policy, then steps its instances, all the way to the
-horizon: no thread ever waits for another. What comes out depends on the key and the number of devices alone.
+Episodes are dealt in shares, one a core. Whoever plays a share asks the policy, then steps the instances, all the way
+to the horizon: none waits for another. An environment that has a name plays in processes, any other in threads. What
+comes out depends on the key and the number of devices alone.
 """
 
 import queue
@@ -9,17 +10,21 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import jax
 import numpy as np
 from jax import Array
 
-from rspo.actor import Act, action_noise, actor, log_prob
+from rspo.actor import action_noise, actor, log_prob, plain
 from rspo.distributions import Distribution
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
-from rspo.types import Padding, Spec, Trajectory
+from rspo.play import Record, play
+from rspo.player import Player
+from rspo.policy import Policy
+from rspo.types import Padding, Trajectory
 
 LANES = 64  # instances in one batch at most: more would only wait for each other
 
@@ -43,107 +48,76 @@ def collect(
         )
     share = -(-episodes // jax.device_count())
     lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
-    noise = action_noise(policy, (episodes, spec.agents, spec.obs_size), spec.horizon, jax.random.split(key, 3)[2])
+    noise = action_noise(policy, (episodes, spec.agents, spec.obs_size), spec.horizon, key)
     seeds = episode_seeds(key, episodes)
     shares = [slice(first, min(first + lanes, episodes)) for first in range(0, episodes, lanes)]
     workers = 1 if env.most_lanes is not None else min(len(shares), jax.device_count())
     stop = threading.Event()
-    free: queue.SimpleQueue[tuple[Batch, Act]] = queue.SimpleQueue()
-    for batch, device in zip(_batches(env, lanes, workers), jax.devices(), strict=False):
-        free.put((batch, actor(policy, device, greedy)))
+    free: queue.SimpleQueue[PlayShare] = queue.SimpleQueue()
+    processes = _processes(env) if workers > 1 and not record and isinstance(policy, Policy) else []
+    if processes:
+        players = _far(processes, cast(Policy, policy), padding, greedy)
+    else:
+        players = _near(env, policy, lanes, workers, padding, greedy, record, stop)
+    for player in players:
+        free.put(player)
 
-    def play(share: slice) -> _Record:
-        batch, act = free.get()  # at once: there is one for every thread
-        rows = _play(env, batch, act, _padded(noise[:, share], lanes), seeds[share], padding, record, stop)
-        free.put((batch, act))
+    def play_share(share: slice) -> Record:
+        player = free.get()  # at once: there is one for every thread
+        rows = player(_padded(noise[:, share], lanes), seeds[share])
+        free.put(player)
         return rows
 
     with ThreadPoolExecutor(workers) as pool:
-        tasks = [pool.submit(play, share) for share in shares]
+        tasks = [pool.submit(play_share, share) for share in shares]
         try:
             parts = [task.result() for task in tasks]
         except BaseException:
             stop.set()  # Ctrl-C, or another share failed: do not play on to the horizon
+            _end(processes)
+            _PROCESSES.pop(env, None)
             for task in tasks:
                 task.cancel()
             raise
     return _trajectory(env, parts, padding, policy)
 
 
-def episode_seeds(key: Array, episodes: int) -> np.ndarray:
-    """The seed that each episode of a batch begins from: [N]."""
-    return np.asarray(jax.random.randint(jax.random.split(key, 3)[0], (episodes,), 0, 2**31 - 1), np.int64)
+PlayShare = Callable[[np.ndarray, np.ndarray], Record]  # of the noise and the seeds of its episodes
 
 
-class _Record:
-    """What one share of the episodes gives, [T, n, ...]."""
-
-    def __init__(self, spec: Spec, obs: np.ndarray, action: np.ndarray) -> None:
-        steps = (spec.horizon, len(obs))
-        self.obs = np.empty((spec.horizon, *obs.shape), np.float32)
-        self.action = np.empty((spec.horizon, *action.shape), action.dtype)
-        self.reward = np.zeros((*steps, spec.agents), np.float32)
-        self.terminated = np.zeros(steps, bool)
-        self.truncated = np.zeros(steps, bool)
-        self.live = np.zeros(steps, bool)
-        self.states: list[Any] = []
-        self.start: Any = None
-        self.last_obs = obs
+def _far(processes: list[Player], policy: Policy, padding: Padding, greedy: bool) -> list[PlayShare]:
+    return [partial(process.play, plain(policy), greedy, padding=padding) for process in processes]
 
 
-def _play(
+def _near(
     env: HostEnv,
-    batch: Batch,
-    act: Act,
-    noise: np.ndarray,
-    seeds: np.ndarray,
+    policy: Callable[[Array], Distribution],
+    lanes: int,
+    workers: int,
     padding: Padding,
+    greedy: bool,
     record: bool,
     stop: threading.Event,
-) -> _Record:
-    """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that it is
-    compiled for one size."""
-    spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
-    to_env, everyone = spec.action_space.to_env, np.arange(episodes)
-    obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
-    obs[:episodes] = batch.reset(everyone, seeds)
-    states = lambda: jax.tree.map(lambda leaf: leaf[:episodes], batch.state())  # noqa: E731
-    start = states() if record else None
-    live, cut, which = np.ones(episodes, bool), np.zeros(episodes, bool), everyone
-    rows = None
-    for t in range(spec.horizon):
-        if stop.is_set():
-            break
-        action = act(obs, noise[t])[:episodes]
-        if rows is None:
-            rows = _Record(spec, obs[:episodes], action)
-        rows.obs[t], rows.action[t], rows.live[t] = obs[:episodes], action, live
-        if which.size:
-            step = batch.step(which, to_env(action[which]))
-            obs[which], rows.reward[t, which] = step.obs, step.reward
-            ended = step.terminated | step.truncated
-            if ended.any():
-                rows.truncated[t, which] = step.truncated & ~step.terminated
-                live[which] = ~ended
-        if record:
-            rows.states.append(states())
-        if live.all():
-            continue
-        rows.terminated[t] = ~live & ~rows.truncated[t]
-        # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
-        cut |= rows.truncated[t]
-        if padding == "restart" and (again := np.flatnonzero(~live & ~cut)).size:
-            seeds[again] += 1
-            obs[again] = batch.reset(again, seeds[again])
-            live[again] = True
-        which = np.flatnonzero(live)
-    assert rows is not None
-    rows.last_obs, rows.start = obs[:episodes].copy(), start
-    return rows
+) -> list[PlayShare]:
+    """In threads of this process."""
+    return [
+        partial(play, env, batch, actor(policy, device, greedy), padding=padding, record=record, stop=stop)
+        for batch, device in zip(_batches(env, lanes, workers), jax.devices(), strict=False)
+    ]
+
+
+def episode_seeds(key: Array, episodes: int) -> np.ndarray:
+    """The seed that each episode of a batch begins from: [N]."""
+    return np.asarray(_seeds(key, episodes), np.int64)
+
+
+@partial(jax.jit, static_argnums=1)
+def _seeds(key: Array, episodes: int) -> Array:
+    return jax.random.randint(jax.random.split(key, 3)[0], (episodes,), 0, 2**31 - 1)
 
 
 def _trajectory(
-    env: HostEnv, parts: list[_Record], padding: Padding, policy: Callable[[Array], Distribution]
+    env: HostEnv, parts: list[Record], padding: Padding, policy: Callable[[Array], Distribution]
 ) -> Trajectory:
     def join(name: str, axis: int = 1) -> Any:
         return np.concatenate([getattr(part, name) for part in parts], axis)
@@ -181,3 +155,23 @@ def _batches(env: HostEnv, lanes: int, count: int) -> list[Batch]:
     while len(made) < count:
         made.append(env.batch(lanes))
     return made[:count]
+
+
+_PROCESSES: weakref.WeakKeyDictionary[HostEnv, list[Player]] = weakref.WeakKeyDictionary()
+
+
+def _processes(env: HostEnv) -> list[Player]:
+    """One a core that plays this environment, kept as long as it is; none if others cannot make it."""
+    if env.name is None:
+        return []
+    if env not in _PROCESSES:
+        players = _PROCESSES[env] = [Player(env.name) for _ in range(jax.device_count())]
+        weakref.finalize(env, _end, players)
+        if not all(player.knows() for player in players):
+            _end(players)
+    return _PROCESSES[env]
+
+
+def _end(players: list[Player]) -> None:
+    while players:
+        players.pop().close()

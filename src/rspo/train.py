@@ -108,7 +108,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
 
 
 def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Callable[..., Any]:
-    """`advance` for a host environment: its threads play, then the compiled program learns."""
+    """`advance` for a host environment: its players play, then the compiled program learns."""
 
     def advance(state: TrainState, references: References, key: Array, count: int) -> tuple[TrainState, Any]:
         rows = []
@@ -120,6 +120,7 @@ def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Cal
     return advance
 
 
+@jax.jit
 def _update_keys(key: Array, update: Array) -> Array:
     """For collecting, for PPO and for the objective: a function of the number of the update."""
     return jax.random.split(jax.random.fold_in(key, update), 3)

@@ -1,0 +1,158 @@
+"""Processes that play: the same episodes as here, and what happens when they cannot."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import rspo
+from rspo import rollout_host
+from rspo.env import register
+from rspo.errors import InputError, RspoError
+from rspo.policy import init_policy
+from rspo.rollout import collect
+from test_rollout_host import Rows
+
+KEY = jax.random.key(3)
+WORLD = """
+    import gymnasium
+    import numpy as np
+
+    class World(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, seed=None, options=None):
+            print("an environment that talks")
+            return np.zeros(2, np.float32), {{}}
+
+        def step(self, action):
+            if {trouble!r} == "raises":
+                raise OSError("the robot is unplugged")
+            return np.full(2, np.nan if {trouble!r} == "nan" else 0.5, np.float32), 1.0, False, False, {{}}
+
+    gymnasium.register(f"{{__name__}}-v0", World, max_episode_steps=20)
+"""
+
+
+def played(env, seed=0, **settings):
+    policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(seed))
+    return collect(env, policy, 7, KEY, **settings)
+
+
+def processes(env):
+    return rollout_host._PROCESSES.get(env, [])
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    """Makes an environment of a package that is installed below a folder on Python's path."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(trouble=""):
+        name = f"world_{trouble or 'fine'}"
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(WORLD).format(trouble=trouble))
+        about = tmp_path / f"{name}-1.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: gymnasium\n")
+        (about / "top_level.txt").write_text(f"{name}\n")
+        return rspo.make(f"gym:{name}:{name}-v0")
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["hopper", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
+@pytest.mark.parametrize("settings", [{"padding": "restart"}, {"greedy": True}])
+def test_processes_play_the_same_episodes_as_threads(name, settings):
+    env, here = rspo.make(name), rspo.make(name)
+    here.name = None
+    theirs, ours = played(env, **settings), played(here, **settings)
+    assert len(processes(env)) == jax.device_count() > 1
+    assert not processes(here)
+    for one, other in zip(jax.tree.leaves(theirs), jax.tree.leaves(ours), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+def test_an_environment_that_only_this_process_knows_plays_in_threads():
+    register("rows-here", Rows, "a test's")
+    env = rspo.make("rows-here")
+    assert played(env).live.any()
+    assert processes(env) == []
+
+
+def test_what_an_environment_prints_is_no_answer(world, capfd):
+    env = world()
+    assert (played(env).reward == 1).any()
+    assert processes(env)
+    out, err = capfd.readouterr()
+    assert "an environment that talks" in err
+
+
+def test_an_environments_own_error_comes_through_and_the_next_try_starts_anew(world):
+    env = world("raises")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"(?s)world_raises.*the robot is unplugged"):
+            played(env)
+        assert not processes(env)
+
+
+def test_so_does_what_it_must_not_give(world):
+    with pytest.raises(InputError, match="not finite"):
+        played(world("nan"))
+
+
+def test_a_process_that_dies_is_said_and_the_next_try_starts_anew():
+    env = rspo.make("gym:CartPole-v1")
+    before = played(env)
+    processes(env)[0].process.kill()
+    with pytest.raises(RspoError, match=r"process that played gym:CartPole-v1 died \(exit code -9\)"):
+        played(env)
+    np.testing.assert_array_equal(played(env).obs, before.obs)
+
+
+def test_processes_end_with_their_environment():
+    env = rspo.make("gym:CartPole-v1")
+    played(env)
+    ids = [player.process.pid for player in processes(env)]
+    del env
+    gc.collect()
+    assert not any(_runs(pid) for pid in ids)
+
+
+def test_and_with_the_one_who_asked_even_if_that_one_is_killed():
+    code = """
+        import jax, rspo, time
+        from rspo.parallel import use_cores
+        use_cores(2)
+        from test_player import played, processes
+        env = rspo.make("gym:CartPole-v1")
+        played(env)
+        print(*[player.process.pid for player in processes(env)], flush=True)
+        time.sleep(60)
+    """
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | paths) as asking:
+        ids = [int(pid) for pid in asking.stdout.readline().split()]
+        assert len(ids) == 2
+        assert all(map(_runs, ids))
+        asking.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while any(map(_runs, ids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_runs, ids))
+
+
+def _runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
