@@ -1,14 +1,16 @@
 """What share of the raw physics rate training on MuJoCo's robots reaches, and how fast Stable-Baselines3's PPO is.
 
-    pip install "rspo[bench]"
-    python benchmarks/host_speed.py --out results/host-speed.json
+    pip install "rspo[bench]" envpool
+    python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
 Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, on as
-many threads, with no policy, no observations and no rewards. Everything is measured in turns, several times over; the
-machine should have nothing else to do. `--quick` only shows that it works.
+many threads, with no policy, no observations and no rewards. With `--envpool` the stepper alone is measured too, beside
+envpool's: 256 environments, random actions, observations, rewards and all. Everything is measured in turns, several
+times over; the machine should have nothing else to do. `--quick` only shows that it works.
 """
 
 import argparse
+import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +23,16 @@ from output import publish, say
 from worker import Worker
 
 IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
+STEPPED = (256, 100)  # environments and steps of each, with random actions
+
+HEAD = """# Speed of training on MuJoCo's robots
+
+Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
+simulations of one batch again, without policy, observations and rewards; *collect*: playing that batch; *rspo*:
+training, collecting and learning in turns; *sb3*: the same of Stable-Baselines3's PPO with the same network, batch and
+normalisation; *stepper* and *envpool*: 256 environments and random actions, with observations and rewards.
+
+"""
 
 
 class RspoRobots:
@@ -86,6 +98,53 @@ class RspoRobots:
             seconds = time.perf_counter() - begun
         return {"collect": steps / collected, "physics": steps / seconds}
 
+    def step(self, name: str, environments: int, steps: int) -> float:
+        """Environment steps a second with random actions, on a thread a core."""
+        import jax
+
+        env = self._run(name)[0]
+        share = environments // jax.device_count()
+        everyone, (low, high) = np.arange(share), env.spec.action_space
+        action = np.random.default_rng(0).uniform(low, high, (steps, share, 1, len(low)))
+        batches = [env.batch(share) for _ in range(jax.device_count())]
+        for batch in batches:
+            batch.reset(everyone, everyone)
+
+        def play(batch: Any) -> None:
+            for t in range(steps):
+                if (fallen := np.flatnonzero(batch.step(everyone, action[t]).terminated)).size:
+                    batch.reset(fallen, fallen + t)
+
+        with ThreadPoolExecutor(len(batches)) as pool:
+            begun = time.perf_counter()
+            list(pool.map(play, batches))
+            return share * len(batches) * steps / (time.perf_counter() - begun)
+
+
+class EnvpoolRobots:
+    """envpool's stepper: half of the environments are given out while the others step."""
+
+    def step(self, name: str, environments: int, steps: int) -> float:
+        import envpool
+
+        half = environments // 2
+        pool = envpool.make_gymnasium(
+            IDS[name],
+            num_envs=environments,
+            batch_size=half,
+            num_threads=len(os.sched_getaffinity(0)),
+            max_episode_steps=512,
+        )
+        space = pool.action_space
+        action = np.random.default_rng(0).uniform(space.low, space.high, (2 * steps, half, *space.shape))
+        pool.async_reset()
+        for _ in range(2):
+            pool.send(action[0], pool.recv()[4]["env_id"])
+        begun = time.perf_counter()
+        for t in range(2 * steps):
+            pool.send(action[t], pool.recv()[4]["env_id"])
+        return 2 * steps * half / (time.perf_counter() - begun)
+
 
 class Sb3Robots:
     """Stable-Baselines3's PPO with the same network, batch, epochs and normalisation."""
@@ -125,24 +184,27 @@ def main() -> None:
     parser.add_argument("--robots", nargs="+", default=list(IDS), choices=list(IDS))
     parser.add_argument("--quick", action="store_true", help="one short turn: numbers without meaning")
     parser.add_argument("--no-sb3", action="store_true", help="leave Stable-Baselines3 out")
+    parser.add_argument("--envpool", action="store_true", help="measure the stepper alone too, and envpool's")
     options = parser.parse_args()
-    data = measure(options.robots, 1 if options.quick else 5, 1 if options.quick else 5, not options.no_sb3)
+    turns = 1 if options.quick else 7
+    data = measure(options.robots, turns, 1 if options.quick else 5, not options.no_sb3, options.envpool)
     publish(options.out, data, markdown(data))
 
 
-def measure(robots: list[str], repetitions: int, updates: int, with_sb3: bool) -> dict[str, Any]:
-    packages = machine.OURS + machine.PEERS * with_sb3
-    data: dict[str, Any] = {"machine": machine.describe(packages), "updates": updates}
+def measure(robots: list[str], turns: int, updates: int, with_sb3: bool, with_envpool: bool) -> dict[str, Any]:
+    packages = (*machine.OURS, "mujoco") + machine.PEERS * with_sb3 + ("envpool",) * with_envpool
+    data: dict[str, Any] = {"machine": machine.describe(packages), "updates": updates, "stepped": STEPPED}
     data["rates"] = {name: [] for name in robots}
-    with Worker(RspoRobots) as rspo, Worker(Sb3Robots) as sb3:
-        for repetition in range(repetitions):
+    with Worker(RspoRobots) as rspo, Worker(Sb3Robots) as sb3, Worker(EnvpoolRobots) as envpool:
+        for turn in range(turns):
             for name in robots:
-                say(f"turn {repetition + 1}/{repetitions}: {name}")
+                say(f"turn {turn + 1}/{turns}: {name}")
                 rates = rspo("physics", name) | {"rspo": rspo("train", name, updates)}
                 if with_sb3:
-                    rates |= {
-                        f"sb3 {kind}": sb3("train", name, kind, max(updates // 3, 1)) for kind in ("dummy", "subproc")
-                    }
+                    few = max(updates // 3, 1)
+                    rates |= {f"sb3 {kind}": sb3("train", name, kind, few) for kind in ("dummy", "subproc")}
+                if with_envpool:
+                    rates |= {"stepper": rspo("step", name, *STEPPED), "envpool": envpool("step", name, *STEPPED)}
                 data["rates"][name].append(rates)
     return data
 
@@ -150,18 +212,19 @@ def measure(robots: list[str], repetitions: int, updates: int, with_sb3: bool) -
 def markdown(data: dict[str, Any]) -> str:
     """Medians over the turns; shares and ratios turn by turn, then their median."""
     columns = list(next(iter(data["rates"].values()))[0])
-    head = [
-        *(f"{c}, steps/s" for c in columns),
-        "rspo / physics",
-        *(f"rspo / {c}" for c in columns if c.startswith("sb3")),
+    pairs = [("rspo", c) for c in columns if c == "physics" or c.startswith("sb3")]
+    pairs += [("stepper", "envpool")] * ("envpool" in columns)
+    head = [*(f"{c}, steps/s" for c in columns), *(f"{one} / {other}" for one, other in pairs)]
+    lines = [
+        f"{HEAD}{machine.sentence(data['machine'])}\n",
+        f"| robot | {' | '.join(head)} |",
+        f"|---|{'---:|' * len(head)}",
     ]
-    lines = [f"| robot | {' | '.join(head)} |", f"|---|{'---:|' * len(head)}"]
     for name, turns in data["rates"].items():
         middle = lambda value, turns=turns: statistics.median(map(value, turns))  # noqa: E731
         rates = [f"{middle(lambda t, c=c: t[c]):,.0f}" for c in columns]
-        bases = ["physics", *(c for c in columns if c.startswith("sb3"))]
-        shares = [f"{middle(lambda t, b=b: t['rspo'] / t[b]):.2f}" for b in bases]
-        lines.append(f"| {name} | {' | '.join(rates + shares)} |")
+        ratios = [f"{middle(lambda t, one=one, other=other: t[one] / t[other]):.2f}" for one, other in pairs]
+        lines.append(f"| {name} | {' | '.join(rates + ratios)} |")
     return "\n".join(lines) + "\n"
 
 

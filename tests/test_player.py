@@ -91,7 +91,7 @@ def test_what_an_environment_prints_is_no_answer(world, capfd):
     env = world()
     assert (played(env).reward == 1).any()
     assert processes(env)
-    out, err = capfd.readouterr()
+    _, err = capfd.readouterr()
     assert "an environment that talks" in err
 
 

@@ -164,9 +164,8 @@ def update(
         nets, bonus, count = rest
         return jax.grad(lambda nets: loss(config, assemble(nets), piece, bonus, count), has_aux=True)(nets)
 
-    def one_step(carry: tuple[Any, Any], part: Batch) -> tuple[tuple[Any, Any], dict[str, Array]]:
-        nets, opt_state = carry
-        count = jnp.maximum(part.counted.sum(), 1.0)
+    def one_step(carry: tuple[Any, Any], counted_part: tuple[Batch, Array]) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        (nets, opt_state), (part, count) = carry, counted_part
         gradient, metrics = sum_over_samples(part_gradient, part, (nets, bonus, count))
         extra, slope = jax.value_and_grad(lambda nets: auxiliary(assemble(nets)))(nets)
         gradient = jax.tree.map(jnp.add, gradient, slope)
@@ -176,9 +175,11 @@ def update(
 
     def one_epoch(carry: tuple[Any, Any], order: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
         if config.minibatches == 1:
-            return one_step(carry, batch)
+            return one_step(carry, (batch, jnp.maximum(batch.counted.sum(), 1.0)))
         parts = jax.tree.map(lambda leaf: _shuffled(leaf, config.minibatches, order), batch)
-        carry, metrics = jax.lax.scan(one_step, carry, parts)
+        # All counts at once: in every step devices would meet once more, for a number each.
+        counts = jnp.maximum(parts.counted.reshape(config.minibatches, -1).sum(1), 1.0)
+        carry, metrics = jax.lax.scan(one_step, carry, (parts, counts))
         return carry, jax.tree.map(lambda x: x[-1], metrics)
 
     carry = ((policy.actor, policy.critic), opt_state)
