@@ -3,8 +3,8 @@
     pip install "rspo[bench]" envpool
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
-Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, on as
-many threads, with no policy, no observations and no rewards. With `--envpool` the stepper alone is measured too, beside
+Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, a
+thread a core, with no policy, no observations and no rewards. With `--envpool` the stepper alone is measured too, beside
 envpool's: 256 environments, random actions, observations, rewards and all. Everything is measured in turns, several
 times over; the machine should have nothing else to do. `--quick` only shows that it works.
 """
@@ -29,8 +29,8 @@ HEAD = """# Speed of training on MuJoCo's robots
 
 Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
 simulations of one batch again, without policy, observations and rewards; *collect*: playing that batch; *rspo*:
-training, collecting and learning in turns; *sb3*: the same of Stable-Baselines3's PPO with the same network, batch and
-normalisation; *stepper* and *envpool*: 256 environments and random actions, with observations and rewards.
+training, collecting and learning in turns, from the start of an iteration; *sb3*: the same of Stable-Baselines3's PPO with the same network, batch and normalisation, which goes on learning from turn to turn, one
+environment an episode; *stepper* and *envpool*: 256 environments and random actions, with observations and rewards.
 
 """
 
@@ -76,26 +76,12 @@ class RspoRobots:
         episodes, steps = config.episodes(env.spec), config.ppo.batch
         collect(env, state.policy, episodes, key, padding="restart")
         begun = time.perf_counter()
-        played = collect(env, state.policy, episodes, key, padding="restart")
-        collected = time.perf_counter() - begun
+        for _ in range(3):
+            played = collect(env, state.policy, episodes, key, padding="restart")
+        collected = (time.perf_counter() - begun) / 3
         action = env.spec.action_space.to_env(played.action)[:, :, 0]
         seeds, threads = episode_seeds(key, episodes), jax.device_count()
-        shares = np.array_split(np.arange(episodes), threads)
-        batches = [env.batch(len(share)) for share in shares]
-
-        def replay(batch: Any, share: np.ndarray) -> None:
-            everyone, own = np.arange(len(share)), seeds[share].copy()
-            batch.reset(everyone, own)
-            for t in range(env.spec.horizon):
-                batch.simulate(slice(None), action[t, share])
-                if (again := np.flatnonzero(played.terminated[t, share])).size:
-                    own[again] += 1
-                    batch.reset(again, own[again])
-
-        with ThreadPoolExecutor(threads) as pool:
-            begun = time.perf_counter()
-            list(pool.map(replay, batches, shares))
-            seconds = time.perf_counter() - begun
+        seconds = sum(_replay(env, seeds, action, played.terminated, threads) for _ in range(3)) / 3
         return {"collect": steps / collected, "physics": steps / seconds}
 
     def step(self, name: str, environments: int, steps: int) -> float:
@@ -119,6 +105,27 @@ class RspoRobots:
             begun = time.perf_counter()
             list(pool.map(play, batches))
             return share * len(batches) * steps / (time.perf_counter() - begun)
+
+
+def _replay(env: Any, seeds: np.ndarray, action: np.ndarray, fell: np.ndarray, threads: int) -> float:
+    """Seconds of the engine's steps for these actions [T, N, D], each thread with its share of the robots."""
+    shares = np.array_split(np.arange(len(seeds)), threads)
+    batches = [env.batch(len(share)) for share in shares]
+
+    def replay(batch: Any, share: np.ndarray) -> None:
+        own = seeds[share].copy()
+        batch.reset(np.arange(len(share)), own)
+        for t in range(len(action)):
+            batch.ctrl[:] = action[t, share]
+            batch.engine.step(nstep=env.robot.frame_skip)
+            if (again := np.flatnonzero(fell[t, share])).size:
+                own[again] += 1
+                batch.reset(again, own[again])
+
+    with ThreadPoolExecutor(threads) as pool:
+        begun = time.perf_counter()
+        list(pool.map(replay, batches, shares))
+        return time.perf_counter() - begun
 
 
 class EnvpoolRobots:
@@ -187,7 +194,7 @@ def main() -> None:
     parser.add_argument("--envpool", action="store_true", help="measure the stepper alone too, and envpool's")
     options = parser.parse_args()
     turns = 1 if options.quick else 7
-    data = measure(options.robots, turns, 1 if options.quick else 5, not options.no_sb3, options.envpool)
+    data = measure(options.robots, turns, 1 if options.quick else 3, not options.no_sb3, options.envpool)
     publish(options.out, data, markdown(data))
 
 
@@ -201,8 +208,7 @@ def measure(robots: list[str], turns: int, updates: int, with_sb3: bool, with_en
                 say(f"turn {turn + 1}/{turns}: {name}")
                 rates = rspo("physics", name) | {"rspo": rspo("train", name, updates)}
                 if with_sb3:
-                    few = max(updates // 3, 1)
-                    rates |= {f"sb3 {kind}": sb3("train", name, kind, few) for kind in ("dummy", "subproc")}
+                    rates |= {f"sb3 {kind}": sb3("train", name, kind, updates) for kind in ("dummy", "subproc")}
                 if with_envpool:
                     rates |= {"stepper": rspo("step", name, *STEPPED), "envpool": envpool("step", name, *STEPPED)}
                 data["rates"][name].append(rates)

@@ -7,7 +7,10 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
+import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -16,39 +19,46 @@ import rspo
 from rspo import rollout_host
 from rspo.env import register
 from rspo.errors import InputError, RspoError
+from rspo.player import Player
 from rspo.policy import init_policy
-from rspo.rollout import collect
+from rspo.rollout import collect, staged
 from test_rollout_host import Rows
 
 KEY = jax.random.key(3)
+pytestmark = pytest.mark.skipif(jax.device_count() == 1, reason="one core plays by itself")
 WORLD = """
+    import subprocess
+
     import gymnasium
     import numpy as np
 
     class World(gymnasium.Env):
-        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        observation_space = gymnasium.spaces.Box(-1, 1, ({size},))
         action_space = gymnasium.spaces.Discrete(2)
 
         def reset(self, seed=None, options=None):
             print("an environment that talks")
-            return np.zeros(2, np.float32), {{}}
+            return np.zeros({size}, np.float32), {{}}
 
         def step(self, action):
             if {trouble!r} == "raises":
                 raise OSError("the robot is unplugged")
-            return np.full(2, np.nan if {trouble!r} == "nan" else 0.5, np.float32), 1.0, False, False, {{}}
+            if {trouble!r} == "reads":
+                subprocess.run(["cat"], check=True)
+            last = np.nan if {trouble!r} == "nan" else 0.5
+            return np.linspace(0, last, {size}, dtype=np.float32), 1.0, False, False, {{}}
 
-    gymnasium.register(f"{{__name__}}-v0", World, max_episode_steps=20)
+    gymnasium.register(f"{{__name__}}-v0", f"{{__name__}}:World", max_episode_steps=20)
 """
 
 
-def played(env, seed=0, **settings):
-    policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(seed))
-    return collect(env, policy, 7, KEY, **settings)
+def played(env, episodes=7, **settings):
+    policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
+    return collect(env, policy, episodes, KEY, **settings)
 
 
 def processes(env):
-    return rollout_host._PROCESSES.get(env, [])
+    return rollout_host._stage(env)._players or []
 
 
 @pytest.fixture
@@ -56,11 +66,11 @@ def world(tmp_path, monkeypatch):
     """Makes an environment of a package that is installed below a folder on Python's path."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def make(trouble=""):
-        name = f"world_{trouble or 'fine'}"
-        (tmp_path / f"{name}.py").write_text(textwrap.dedent(WORLD).format(trouble=trouble))
+    def make(trouble="", size=2):
+        name = f"world_{trouble or 'fine'}_{size}"
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(WORLD).format(trouble=trouble, size=size))
         about = tmp_path / f"{name}-1.dist-info"
-        about.mkdir()
+        about.mkdir(exist_ok=True)
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: gymnasium\n")
         (about / "top_level.txt").write_text(f"{name}\n")
         return rspo.make(f"gym:{name}:{name}-v0")
@@ -80,14 +90,35 @@ def test_processes_play_the_same_episodes_as_threads(name, settings):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
-def test_an_environment_that_only_this_process_knows_plays_in_threads():
+def test_wide_observations_round_alike(world):
+    """The arithmetic of large products may be divided among threads: by both in the same way."""
+    env, here = world(size=600), world(size=600)
+    here.name = None
+    np.testing.assert_array_equal(played(env, 128).action, played(here, 128).action)
+    assert processes(env)
+
+
+def test_an_environment_that_only_this_process_knows_plays_in_threads(world):
     register("rows-here", Rows, "a test's")
-    env = rspo.make("rows-here")
-    assert played(env).live.any()
+    fine = world()
+    gymnasium.register("Here-v0", "world_fine_2:World", max_episode_steps=20)
+    gymnasium.register("Class-v0", type(gymnasium.make(fine.name.removeprefix("gym:")).unwrapped), max_episode_steps=20)
+    for name in ("rows-here", "gym:Here-v0", "gym:Class-v0"):
+        env = rspo.make(name)
+        assert played(env).live.any()
+        assert processes(env) == []
+
+
+def test_another_environment_of_the_same_name_plays_in_threads(world, monkeypatch):
+    env = world()
+    monkeypatch.setattr(env, "_spec", env.spec._replace(horizon=7))
+    assert len(played(env).obs) == 7
     assert processes(env) == []
+    assert rspo.envs.mujoco.Mujoco("hopper", fall="go on").name is None
 
 
-def test_what_an_environment_prints_is_no_answer(world, capfd):
+def test_what_an_environment_prints_is_no_answer(world, capfd, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     env = world()
     assert (played(env).reward == 1).any()
     assert processes(env)
@@ -101,6 +132,19 @@ def test_an_environments_own_error_comes_through_and_the_next_try_starts_anew(wo
         with pytest.raises(RuntimeError, match=r"(?s)world_raises.*the robot is unplugged"):
             played(env)
         assert not processes(env)
+
+
+@pytest.mark.parametrize("far", [True, False])
+def test_so_it_does_from_more_shares_than_cores(world, far):
+    env = world("raises")
+    if not far:
+        env.name = None
+    with pytest.raises((RuntimeError, OSError), match="the robot is unplugged"):
+        played(env, episodes=300)
+
+
+def test_what_it_reads_is_no_question(world):
+    assert (played(world("reads")).reward == 1).any()
 
 
 def test_so_does_what_it_must_not_give(world):
@@ -124,6 +168,33 @@ def test_processes_end_with_their_environment():
     del env
     gc.collect()
     assert not any(_runs(pid) for pid in ids)
+
+
+def test_or_when_they_are_let_go_of():
+    env = rspo.make("gym:CartPole-v1")
+    with staged(env):
+        played(env)
+        ids = [player.process.pid for player in processes(env)]
+        assert all(map(_runs, ids))
+    assert not any(map(_runs, ids))
+
+
+def test_callers_in_several_threads_take_turns():
+    env = rspo.make("gym:CartPole-v1")
+    one = played(env)
+    with ThreadPoolExecutor(3) as pool:
+        for other in pool.map(lambda _: played(env), range(6)):
+            np.testing.assert_array_equal(one.obs, other.obs)
+
+
+def test_an_interrupt_while_they_start_leaves_none(monkeypatch):
+    env = rspo.make("gym:CartPole-v1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Player, "knows", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            played(env)
+    assert processes(env) == []
+    assert played(env).live.any()
 
 
 def test_and_with_the_one_who_asked_even_if_that_one_is_killed():

@@ -23,6 +23,7 @@ from rspo.pictures import pictures, strategies_played
 from rspo.population import diversity_of
 from rspo.presets import preset
 from rspo.report import write_report
+from rspo.rollout import staged
 from rspo.run import Run
 from rspo.search import Found, Position, Tools, keys, search
 from rspo.view import View
@@ -97,11 +98,12 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
     compilation_cache()
     tools = Tools(world, config)
     kept = list(archive)  # as they were: their mean returns belong to their thresholds
-    for strategy in kept:
-        earlier = Archive(config, kept[: strategy.index])
-        key = keys(config, strategy.index, strategy.attempt).evaluate
-        evaluation, _ = tools.evaluate(strategy.policy, tools.references(earlier), key)
-        archive.replace(dataclasses.replace(strategy, evaluation=evaluation))
+    with staged(world):
+        for strategy in kept:
+            earlier = Archive(config, kept[: strategy.index])
+            key = keys(config, strategy.index, strategy.attempt).evaluate
+            evaluation, _ = tools.evaluate(strategy.policy, tools.references(earlier), key)
+            archive.replace(dataclasses.replace(strategy, evaluation=evaluation))
     return archive
 
 
@@ -154,6 +156,7 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
     """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(staged(env))
         if run is not None:
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)

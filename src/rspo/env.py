@@ -74,13 +74,6 @@ def environments() -> dict[str, str]:
 
 def make(name: str) -> AnyEnv:
     """The environment of this name."""
-    env = _make(name)
-    if isinstance(env, HostEnv):
-        env.name = name
-    return env
-
-
-def _make(name: str) -> AnyEnv:
     _load()
     if isinstance(name, str) and name.startswith("gym:"):
         from rspo.envs import gymnasium

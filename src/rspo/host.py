@@ -23,7 +23,8 @@ class HostStep(NamedTuple):
 
 
 class Batch(abc.ABC):
-    """Some instances of one environment. Only one thread uses it at a time, not always the same."""
+    """Some instances of one environment; `which` of them is always in ascending order. Only one thread uses it at a
+    time, not always the same."""
 
     @abc.abstractmethod
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
@@ -42,7 +43,7 @@ class HostEnv(abc.ABC):
     """What an environment author writes. All but `spec` and `batch` is optional."""
 
     name: str | None = None
-    """What `rspo.make` made it by: other processes can do the same."""
+    """What `rspo.make` makes the very same by, in any process; None if nothing does."""
 
     @property
     @abc.abstractmethod

@@ -12,6 +12,10 @@ from rspo.host import Batch, HostEnv
 from rspo.types import Padding, Spec
 
 
+class Stopped(Exception):
+    """Nobody wants the rest of these episodes any more."""
+
+
 @dataclass
 class Record:
     """What one share of the episodes gives, [T, n, ...]."""
@@ -51,8 +55,8 @@ def play(
     record: bool,
     stop: threading.Event,
 ) -> Record:
-    """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that it is
-    compiled for one size."""
+    """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that one
+    that is compiled is compiled for one size."""
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
     to_env, everyone = spec.action_space.to_env, np.arange(episodes)
     obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
@@ -63,7 +67,7 @@ def play(
     rows = None
     for t in range(spec.horizon):
         if stop.is_set():
-            break
+            raise Stopped
         action = act(obs, noise[t])[:episodes]
         if rows is None:
             rows = _empty(spec, obs[:episodes], action)

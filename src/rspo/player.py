@@ -7,6 +7,7 @@ What crosses the pipes are words as JSON and arrays as safetensors: nothing in t
 import contextlib
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -21,9 +22,10 @@ from rspo.actor import Plain
 from rspo.errors import InputError, RspoError
 from rspo.host import Batch, HostEnv
 from rspo.play import Record, play
-from rspo.types import Padding
+from rspo.types import Padding, Spec
 
 SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
+PATIENCE = 5.0  # seconds that a process may take to end
 RECORDED = ("obs", "action", "reward", "terminated", "truncated", "live", "last_obs")
 
 
@@ -31,21 +33,21 @@ class Player:
     """This side of such a process. One thread uses it at a time."""
 
     def __init__(self, name: str) -> None:
-        # As this process finds modules, so does that one; and one thread is enough for networks of this size.
-        settings = {"PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
         self.name = name
+        paths = os.pathsep.join(path for path in sys.path if isinstance(path, str))
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rspo.player", name],
+            [sys.executable, "-u", "-P", "-m", "rspo.player", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | settings,
-            start_new_session=True,  # Ctrl-C is for this process
+            stderr=None if sys.stderr else subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": paths},  # it finds modules where this process does
+            start_new_session=True,  # Ctrl-C is for this process, there
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # and on Windows
         )
 
-    def knows(self) -> bool:
-        """Whether the process could make the environment; to be asked once, before it plays. One that this process has
-        registered itself has no name elsewhere."""
-        return self._answer()[0]["known"]
+    def knows(self, spec: Spec) -> bool:
+        """Whether the process could make the environment, and the same one; to be asked once, before it plays."""
+        return self._answer()[0]["spec"] == repr(spec)
 
     def play(self, policy: Plain, greedy: bool, noise: np.ndarray, seeds: np.ndarray, padding: Padding) -> Record:
         words = {"greedy": greedy, "padding": padding}
@@ -53,21 +55,33 @@ class Player:
         rows: dict[str, Any] = self._answer()[1]
         return Record(**rows)
 
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+    def dismiss(self) -> None:
+        """No more questions: it ends as a program does, and with it what its environment has started."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    def kill(self) -> None:
+        """At once, whatever it does, and all that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL) if hasattr(os, "killpg") else self.process.kill()
+
+    def wait(self) -> None:
+        """For its end, after one of those; not for long."""
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.process.wait()
+        self.dismiss()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def _answer(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         try:
             words, arrays = _receive(self.process.stdout)
         except EOFError:
             raise RspoError(f"A process that played {self.name} died (exit code {self.process.wait()}).") from None
-        if (refused := words.get("refused")) is not None:
-            raise InputError(refused)
         if (failed := words.get("failed")) is not None:
             raise RuntimeError(f"{self.name} failed while it was played:\n{failed}")
         return words, arrays
@@ -87,7 +101,7 @@ def _to_policy(arrays: dict[str, np.ndarray]) -> Plain:
 
 def _send(pipe: Any, words: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     head, body = json.dumps(words).encode(), save({name: np.ascontiguousarray(a) for name, a in arrays.items()})
-    with contextlib.suppress(BrokenPipeError):  # the one who reads will say why
+    with contextlib.suppress(OSError):  # nobody is there any more: whoever waits for the answer will say so
         pipe.write(SIZES.pack(len(head), len(body)) + head + body)
         pipe.flush()
 
@@ -110,8 +124,8 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
     try:
         env = make(name)
     except InputError:
-        return _send(answers, {"known": False}, {})
-    _send(answers, {"known": True}, {})
+        return _send(answers, {"spec": None}, {})
+    _send(answers, {"spec": repr(env.spec)}, {})
     assert isinstance(env, HostEnv)
     batches: dict[int, Batch] = {}
     never = threading.Event()
@@ -122,18 +136,18 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
             return None
         noise, seeds = arrays.pop("noise"), arrays.pop("seeds")
         try:
-            lanes = noise.shape[1]
-            batch = batches[lanes] = batches.get(lanes) or env.batch(lanes)
+            if (lanes := noise.shape[1]) not in batches:
+                batches[lanes] = env.batch(lanes)
             act = _to_policy(arrays).actor(words["greedy"])
-            rows = play(env, batch, act, noise, seeds, words["padding"], False, never)
+            rows = play(env, batches[lanes], act, noise, seeds, words["padding"], False, never)
             _send(answers, {}, {name: getattr(rows, name) for name in RECORDED})
-        except InputError as error:
-            _send(answers, {"refused": str(error)}, {})
         except Exception:
             _send(answers, {"failed": traceback.format_exc()}, {})
 
 
 if __name__ == "__main__":
-    mine = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what an environment prints is not an answer
-    serve(sys.argv[1], sys.stdin.buffer, mine)
+    # Pipes of its own: what an environment reads is no question, what it prints is no answer.
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    serve(sys.argv[1], questions, answers)

@@ -1,6 +1,7 @@
 """Collecting whole episodes, from a JAX environment inside whatever jitted program calls it."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -18,6 +19,16 @@ def fused(env: AnyEnv) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """What a function that collects goes through: one compiled program for a JAX environment. Around a host environment
     it stays Python, and only what it calls is compiled."""
     return (lambda function: function) if isinstance(env, HostEnv) else jax.jit
+
+
+@contextlib.contextmanager
+def staged(env: AnyEnv) -> Iterator[None]:
+    """While an environment is used; afterwards nothing is left of what it was played on."""
+    try:
+        yield
+    finally:
+        if isinstance(env, HostEnv):
+            rollout_host.leave(env)
 
 
 def collect(

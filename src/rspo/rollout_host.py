@@ -1,17 +1,17 @@
 """Collecting episodes from a host environment: the same record as from a JAX environment.
 
 Episodes are dealt in shares, one a core. Whoever plays a share asks the policy, then steps the instances, all the way
-to the horizon: none waits for another. An environment that has a name plays in processes, any other in threads. What
-comes out depends on the key and the number of devices alone.
+to the horizon: none waits for another. An environment that has a name trains in processes, any other in threads; what
+is recorded for a description plays here. What comes out depends on the key and the number of devices alone.
 """
 
 import queue
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -52,58 +52,48 @@ def collect(
     seeds = episode_seeds(key, episodes)
     shares = [slice(first, min(first + lanes, episodes)) for first in range(0, episodes, lanes)]
     workers = 1 if env.most_lanes is not None else min(len(shares), jax.device_count())
-    stop = threading.Event()
-    free: queue.SimpleQueue[PlayShare] = queue.SimpleQueue()
-    processes = _processes(env) if workers > 1 and not record and isinstance(policy, Policy) else []
-    if processes:
-        players = _far(processes, cast(Policy, policy), padding, greedy)
-    else:
-        players = _near(env, policy, lanes, workers, padding, greedy, record, stop)
-    for player in players:
-        free.put(player)
-
-    def play_share(share: slice) -> Record:
-        player = free.get()  # at once: there is one for every thread
-        rows = player(_padded(noise[:, share], lanes), seeds[share])
-        free.put(player)
-        return rows
-
-    with ThreadPoolExecutor(workers) as pool:
-        tasks = [pool.submit(play_share, share) for share in shares]
-        try:
-            parts = [task.result() for task in tasks]
-        except BaseException:
-            stop.set()  # Ctrl-C, or another share failed: do not play on to the horizon
-            _end(processes)
-            _PROCESSES.pop(env, None)
-            for task in tasks:
-                task.cancel()
-            raise
+    stage = _stage(env)
+    with stage.lock:
+        if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
+            hands = plain(policy)
+            play_share = [partial(player.play, hands, greedy, padding=padding) for player in players]
+            stop = stage.kill
+        else:
+            stopped = threading.Event()
+            settings: dict[str, Any] = {"padding": padding, "record": record, "stop": stopped}
+            cast = zip(stage.batches(env, lanes, workers), jax.devices(), strict=False)
+            play_share = [
+                partial(play, env, batch, actor(policy, device, greedy), **settings) for batch, device in cast
+            ]
+            stop = stopped.set
+        parts = _deal([(_padded(noise[:, share], lanes), seeds[share]) for share in shares], play_share, stop)
     return _trajectory(env, parts, padding, policy)
 
 
-PlayShare = Callable[[np.ndarray, np.ndarray], Record]  # of the noise and the seeds of its episodes
+Share = tuple[np.ndarray, np.ndarray]  # noise and seeds of its episodes
 
 
-def _far(processes: list[Player], policy: Policy, padding: Padding, greedy: bool) -> list[PlayShare]:
-    return [partial(process.play, plain(policy), greedy, padding=padding) for process in processes]
+def _deal(shares: list[Share], play_share: Sequence[Callable[..., Record]], stop: Callable[[], None]) -> list[Record]:
+    """Each share to one who is free."""
+    free: queue.SimpleQueue[Callable[..., Record]] = queue.SimpleQueue()
+    for one in play_share:
+        free.put(one)
 
+    def take(share: Share) -> Record:
+        one = free.get()  # at once: there is one for every thread
+        try:
+            return one(*share)
+        finally:
+            free.put(one)
 
-def _near(
-    env: HostEnv,
-    policy: Callable[[Array], Distribution],
-    lanes: int,
-    workers: int,
-    padding: Padding,
-    greedy: bool,
-    record: bool,
-    stop: threading.Event,
-) -> list[PlayShare]:
-    """In threads of this process."""
-    return [
-        partial(play, env, batch, actor(policy, device, greedy), padding=padding, record=record, stop=stop)
-        for batch, device in zip(_batches(env, lanes, workers), jax.devices(), strict=False)
-    ]
+    with ThreadPoolExecutor(len(play_share)) as pool:
+        tasks = [pool.submit(take, share) for share in shares]
+        try:
+            return [task.result() for task in tasks]
+        except BaseException:  # Ctrl-C, or a share failed: do not play the others to the horizon
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise
 
 
 def episode_seeds(key: Array, episodes: int) -> np.ndarray:
@@ -146,32 +136,62 @@ def _padded(noise: np.ndarray, lanes: int) -> np.ndarray:
     return np.pad(noise, [(0, 0), (0, missing)] + [(0, 0)] * (noise.ndim - 2)) if missing else noise
 
 
-_BATCHES: weakref.WeakKeyDictionary[HostEnv, dict[int, list[Batch]]] = weakref.WeakKeyDictionary()
+class _Stage:
+    """What an environment is played on: made when it is needed, and kept, for making it takes its time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # threads of the caller's take turns
+        self._batches: dict[int, list[Batch]] = {}
+        self._players: list[Player] | None = None
+
+    def batches(self, env: HostEnv, lanes: int, count: int) -> list[Batch]:
+        """As many batches of this many instances each."""
+        made = self._batches.setdefault(lanes, [])
+        while len(made) < count:
+            made.append(env.batch(lanes))
+        return made[:count]
+
+    def players(self, env: HostEnv) -> list[Player]:
+        """A process a core; none if others cannot make this environment."""
+        if env.name is None:
+            return []
+        if self._players is None:
+            players = [Player(env.name) for _ in range(jax.device_count())]
+            weakref.finalize(env, _end, players)
+            try:
+                if not all([player.knows(env.spec) for player in players]):  # noqa: C419  (every answer is to be read)
+                    _end(players)
+            except BaseException:
+                _end(players, now=True)
+                raise
+            self._players = players
+        return self._players
+
+    def kill(self) -> None:
+        if self._players is not None:
+            _end(self._players, now=True)
+            self._players = None
+
+    def leave(self) -> None:
+        self._batches.clear()
+        _end(self._players or [])
+        self._players = None
 
 
-def _batches(env: HostEnv, lanes: int, count: int) -> list[Batch]:
-    """Batches of this many instances each. They are kept as long as their environment is: making them is slow."""
-    made = _BATCHES.setdefault(env, {}).setdefault(lanes, [])
-    while len(made) < count:
-        made.append(env.batch(lanes))
-    return made[:count]
+_STAGES: weakref.WeakKeyDictionary[HostEnv, _Stage] = weakref.WeakKeyDictionary()
 
 
-_PROCESSES: weakref.WeakKeyDictionary[HostEnv, list[Player]] = weakref.WeakKeyDictionary()
+def _stage(env: HostEnv) -> _Stage:
+    return _STAGES.setdefault(env, _Stage())
 
 
-def _processes(env: HostEnv) -> list[Player]:
-    """One a core that plays this environment, kept as long as it is; none if others cannot make it."""
-    if env.name is None:
-        return []
-    if env not in _PROCESSES:
-        players = _PROCESSES[env] = [Player(env.name) for _ in range(jax.device_count())]
-        weakref.finalize(env, _end, players)
-        if not all(player.knows() for player in players):
-            _end(players)
-    return _PROCESSES[env]
+def leave(env: HostEnv) -> None:
+    """Let go of what this environment was played on, its processes first of all."""
+    _STAGES.pop(env, _Stage()).leave()
 
 
-def _end(players: list[Player]) -> None:
+def _end(players: list[Player], now: bool = False) -> None:
+    for player in players:
+        player.kill() if now else player.dismiss()
     while players:
-        players.pop().close()
+        players.pop().wait()

@@ -22,9 +22,12 @@ def from_id(name: str) -> "GymEnv":
     if colon:
         check_module(module, "gymnasium")
     try:
-        return GymEnv(lambda: gymnasium.make(name))
+        env = GymEnv(lambda: gymnasium.make(name))
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(f"Gymnasium cannot make '{name}': {' '.join(str(error).split())}") from error
+    if isinstance(env.entry_point, str):  # else a class or function that only this process has
+        env.name = f"gym:{name}"
+    return env
 
 
 def from_object(env: Any) -> "GymEnv":
@@ -65,6 +68,7 @@ class GymEnv(HostEnv):
             )
         size = observed_numbers(probe.observation_space, whose)
         self._spec = Spec(size, action_space(probe.action_space, whose), horizon)
+        self.entry_point = getattr(probe.spec, "entry_point", None)  # what Gymnasium makes it by, if it does
         probe.close()
 
     @property

@@ -5,6 +5,7 @@ the batch at once too.
 """
 
 import abc
+import copy
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,15 +78,21 @@ class Mujoco(HostEnv):
         if fall not in ("end", "go on"):
             raise InputError(f"fall is '{fall}', but it must be 'end' or 'go on'.")
         self.robot, self.fall = ROBOTS[name], fall
+        self.name = name if fall == "end" else None
         self.mujoco = _engine()
-        self.model = _load(self.mujoco, _assets() / self.robot.xml)
-        low, high = self.model.actuator_ctrlrange.astype(np.float32).T.tolist()
+        self._model = _load(self.mujoco, _assets() / self.robot.xml)
+        low, high = self._model.actuator_ctrlrange.astype(np.float32).T.tolist()
         obs = self.batch(1).reset(np.zeros(1, int), np.zeros(1, int))
         self._spec = Spec(obs.shape[-1], Box(tuple(low), tuple(high)), HORIZON)
 
     @property
     def spec(self) -> Spec:
         return self._spec
+
+    @property
+    def model(self) -> Any:
+        """The engine's model of the robot, a copy: what is changed in it changes no simulation."""
+        return copy.copy(self._model)
 
     def batch(self, size: int) -> "Simulations":
         return (WholeBody if self.robot.whole_body else Planar)(self, size)
@@ -106,7 +113,7 @@ class Mujoco(HostEnv):
 
     def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
         """The frames of the strips, by MuJoCo."""
-        taken = photographs(self.model, [one.robot for one in self._portraits(strategies)])
+        taken = photographs(self._model, [one.robot for one in self._portraits(strategies)])
         return {f"{number:03d}-gait.png": picture for number, picture in enumerate(taken)}
 
     def _portraits(self, strategies: Mapping[str, Played]) -> list[Portrait]:
@@ -120,12 +127,12 @@ class Mujoco(HostEnv):
 
     def _linkage(self, qpos: np.ndarray) -> Linkage:
         """Of positions [T, nq]."""
-        return linkage(self.model, qpos, self.model.opt.timestep * self.robot.frame_skip)
+        return linkage(self._model, qpos, self._model.opt.timestep * self.robot.frame_skip)
 
     @cached_property
     def _order(self) -> np.ndarray:
         """Capsules from far to near in the starting pose; the same in every moment, so that each keeps its place."""
-        return far_to_near(self._linkage(self.model.qpos0[None]))
+        return far_to_near(self._linkage(self._model.qpos0[None]))
 
 
 class Simulations(Batch):
@@ -135,9 +142,9 @@ class Simulations(Batch):
         self.robot, self.fall = env.robot, env.fall
         # On the thread that calls: the collector has one for each of its batches. Persistent, or the fields that a call
         # does not compute would be another simulation's.
-        self.engine = env.mujoco.batch.Batch(env.model, size, nthread=1, persistent=True)
+        self.engine = env.mujoco.batch.Batch(env._model, size, nthread=1, persistent=True)
         self.qpos, self.qvel, self.ctrl = (self.engine.bind(name) for name in ("qpos", "qvel", "ctrl"))
-        self.dt = env.model.opt.timestep * self.robot.frame_skip
+        self.dt = env._model.opt.timestep * self.robot.frame_skip
         self.x = np.zeros(size)  # where each was after its last step
 
     @abc.abstractmethod
@@ -216,10 +223,10 @@ class WholeBody(Simulations):
 
     def __init__(self, env: Mujoco, size: int) -> None:
         super().__init__(env, size)
-        self.mujoco, self.model = env.mujoco, env.model
+        self.mujoco, self.model = env.mujoco, env._model
         names = ("xipos", "cinert", "cvel", "qfrc_actuator")
         self.xipos, self.cinert, self.cvel, self.qfrc_actuator = map(self.engine.bind, names)
-        self.one = env.mujoco.MjData(env.model)
+        self.one = env.mujoco.MjData(env._model)
         self.cfrc_ext = np.zeros((size, *self.one.cfrc_ext.shape))
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
@@ -270,8 +277,8 @@ _SAID: set[str] = set()
 
 
 def _say(text: str) -> None:
-    """A warning of the engine's, such as of a simulation that blew up; once. Without this it would go to a log that
-    the engine starts in whatever folder one is in."""
+    """A warning of the engine's, such as of a simulation that blew up; once a process. Without this it would go to a
+    log that the engine starts in whatever folder one is in."""
     warning = text.partition(" Time =")[0]
     if warning not in _SAID:
         _SAID.add(warning)

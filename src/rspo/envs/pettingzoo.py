@@ -26,7 +26,9 @@ def from_module(name: str) -> "ParallelWorld":
         raise InputError(f"Cannot import '{name}': {error}.") from error
     if not hasattr(module, "parallel_env"):
         raise InputError(f"The module '{name}' has no parallel_env: rspo needs a world whose agents move together.")
-    return ParallelWorld(module.parallel_env)
+    world = ParallelWorld(module.parallel_env)
+    world.name = f"pettingzoo:{name}"
+    return world
 
 
 def from_object(env: Any) -> "ParallelWorld":
