@@ -4,9 +4,9 @@
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
 Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, a
-thread a core, with no policy, no observations and no rewards. With `--envpool` the stepper alone is measured too, beside
-envpool's: 256 environments, random actions, observations, rewards and all. Everything is measured in turns, several
-times over; the machine should have nothing else to do. `--quick` only shows that it works.
+thread a core, with no policy, no observations and no rewards. With `--envpool` the stepper is measured alone too,
+beside envpool's: 256 environments, random actions, observations, rewards and all. Everything is measured in turns,
+several times over; the machine should have nothing else to do. `--quick` only shows that it works.
 """
 
 import argparse
@@ -29,8 +29,9 @@ HEAD = """# Speed of training on MuJoCo's robots
 
 Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
 simulations of one batch again, without policy, observations and rewards; *collect*: playing that batch; *rspo*:
-training, collecting and learning in turns, from the start of an iteration; *sb3*: the same of Stable-Baselines3's PPO with the same network, batch and normalisation, which goes on learning from turn to turn, one
-environment an episode; *stepper* and *envpool*: 256 environments and random actions, with observations and rewards.
+training, collecting and learning in turns, from the start of an iteration; *sb3*: the same of Stable-Baselines3's PPO
+with the same network, batch and normalisation, which goes on learning from turn to turn, one environment an episode;
+*stepper* and *envpool*: 256 environments and random actions, with observations and rewards.
 
 """
 
