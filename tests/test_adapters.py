@@ -82,6 +82,8 @@ class Counter(gymnasium.Env):
 
     def step(self, action):
         assert action in (5, 6)
+        if self.broken == "step":
+            raise OSError("unplugged")
         self.time += 1
         return self._obs(), float(action), self.time >= self.end, False, {}
 
@@ -128,8 +130,8 @@ class Zoo(pettingzoo.ParallelEnv):
     possible_agents = ["one", "two"]
     max_cycles = 4
 
-    def __init__(self, end=3, odd=False):
-        self.end, self.odd = end, odd
+    def __init__(self, end=3, odd=False, mean=False):
+        self.end, self.odd, self.mean = end, odd, mean
 
     def observation_space(self, agent):
         return gymnasium.spaces.Box(-9, 9, (3 if self.odd and agent == "two" else 2,))
@@ -148,7 +150,7 @@ class Zoo(pettingzoo.ParallelEnv):
         ends = {agent: self.time >= (self.end if agent == "one" else 1) for agent in present}
         cuts = dict.fromkeys(present, self.time >= 4)
         self.agents = [agent for agent in present if not ends[agent] and not cuts[agent]]
-        reward = {agent: float(actions[agent][0]) for agent in present}
+        reward = {} if self.mean else {agent: float(actions[agent][0]) for agent in present}
         return obs, reward, ends, cuts, {agent: {} for agent in present}
 
     def _obs(self):
@@ -165,6 +167,14 @@ def test_agents_may_leave_one_by_one(end):
     np.testing.assert_allclose(played.reward[:, 0], 2 * played.action[:, 0, :, 0] * paid, rtol=1e-6)
     np.testing.assert_array_equal(played.terminated[:, 0], [0, 0, end == 3, end == 3])
     np.testing.assert_array_equal(played.truncated[:, 0], [0, 0, 0, end == 9])
+
+
+class Shaped(gymnasium.Env):
+    """Never played: its spaces alone are told."""
+
+    def __init__(self, shape, choices):
+        self.observation_space = gymnasium.spaces.Box(0, 1, shape)
+        self.action_space = gymnasium.spaces.Discrete(choices)
 
 
 class Wrong(Env):
@@ -194,6 +204,14 @@ class Wrong(Env):
         (lambda: Zoo(odd=True), "one observes 2 numbers, two 3"),
         (Counter(), "has no time limit"),
         (lambda: counter(broken="nan"), "an observation that is not a finite number"),
+        (lambda: counter(broken="step"), r"Counter cannot be trained in: its step failed \(OSError: unplugged\)"),
+        (lambda: 1 / 0, r"environment cannot be trained in: making it failed \(ZeroDivisionError: division by zero\)"),
+        (lambda: Zoo(mean=True), r"its step failed \(KeyError: 'one'\)"),
+        (
+            lambda: TimeLimit(Shaped((210, 160, 3), 2), 4),
+            "Shaped cannot be .* observes 100800 numbers, as an image has",
+        ),
+        (lambda: TimeLimit(Shaped((2,), 1), 4), "it has 1 actions to choose from, which must be .* from 2"),
         (Wrong(), r"reward of shape \(\), but it must be \(1,\); terminated is of type float32"),
         (3, "3 is no environment"),
         (lambda: 3, "made 3"),
@@ -230,9 +248,15 @@ def test_the_command_line_takes_their_names(tmp_path, monkeypatch):
     done = here("discover", name, *flags)
     assert done.code == 0
     assert folder in done.out
+    assert "rspo play" not in done.out
     assert here("evaluate", folder, "--json").out == (tmp_path / folder / "summary.json").read_text()
     assert_refused(here("play", folder, "0"), "no drawing")
     assert_refused(here("discover", "gym:Nothing-v0"), "Nothing-v0")
+
+
+def test_numbers_without_bounds_keep_their_units():
+    space = Box((-np.inf, -2.0, 0.0), (np.inf, 4.0, np.inf))
+    np.testing.assert_array_equal(space.to_env(np.array([[-7.0, 0.5, -3.0]], np.float32)), [[-7.0, 2.5, 0.0]])
 
 
 def test_a_missing_extra_is_named(monkeypatch):

@@ -2,16 +2,19 @@
 
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rspo.env import AnyEnv, Env, make
+from rspo.env import AnyEnv, Env, make, title
 from rspo.errors import InputError
 from rspo.host import HostEnv
 from rspo.types import Box, Discrete, Spec
 
 STEPS = 64
+MOST_OBSERVED = 4096  # numbers: a batch of more would fill the memory, and fully connected layers make little of images
 
 
 def adapt(env: Any) -> AnyEnv:
@@ -27,7 +30,7 @@ def adapt(env: Any) -> AnyEnv:
             f"{env!r} is no environment: pass a name from `rspo list`, a rspo.Env, a rspo.HostEnv, a Gymnasium or "
             "PettingZoo environment, or a function that makes one."
         )
-    made = env()
+    made = _tried(label(env), "making it", env)
     if isinstance(made, Env | HostEnv):
         return made
     if adapter := _adapter(made, made_by=env):
@@ -70,7 +73,7 @@ def check_env(env: Any) -> Spec:
     if not problems:
         problems = _host_problems(world) if isinstance(world, HostEnv) else _jax_problems(world)
     if problems:
-        raise InputError(f"{type(world).__name__} cannot be trained in: {'; '.join(problems)}.")
+        raise InputError(f"{title(world)} cannot be trained in: {'; '.join(problems)}.")
     return world.spec
 
 
@@ -80,10 +83,15 @@ def _spec_problems(spec: Spec) -> list[str]:
         for name, value in (("obs_size", spec.obs_size), ("horizon", spec.horizon), ("agents", spec.agents))
         if not isinstance(value, int) or value < 1
     ]
+    if not problems and spec.obs_size > MOST_OBSERVED:
+        problems.append(
+            f"it observes {spec.obs_size} numbers, as an image has, and rspo's networks take at most {MOST_OBSERVED}: "
+            "from Python, pass it in a wrapper that observes less"
+        )
     space = spec.action_space
     if isinstance(space, Discrete):
-        if not isinstance(space.n, int) or space.n < 1:
-            problems.append(f"it has {space.n!r} actions, which must be a whole number from 1")
+        if not isinstance(space.n, int) or space.n < 2:
+            problems.append(f"it has {space.n!r} actions to choose from, which must be a whole number from 2")
     elif not isinstance(space, Box):
         problems.append(f"its action space is {space!r}, which must be rspo.types.Discrete or rspo.types.Box")
     elif len(space.low) != len(space.high) or not all(a < b for a, b in zip(space.low, space.high, strict=True)):
@@ -126,31 +134,41 @@ def _jax_problems(env: Env) -> list[str]:
 
 def _host_problems(env: HostEnv) -> list[str]:
     spec, which, seeds = env.spec, np.arange(min(2, env.most_lanes or 2)), np.array([7, 8])
-    lanes = env.batch(len(which))
-    first = np.asarray(lanes.reset(which, seeds[which]))
+    lanes = _tried(env.title, "making it", partial(env.batch, len(which)))
+    first = np.asarray(_tried(env.title, "its reset", partial(lanes.reset, which, seeds[which])))
     wanted = (len(which), spec.agents, spec.obs_size)
     if first.shape != wanted:
-        return [f"reset gives observations of shape {first.shape}, but they must be {wanted}"]
+        return [
+            f"reset gives observations of shape {first.shape}, but they must be {wanted}: instances, agents, numbers"
+        ]
     rng, seen, earned = np.random.default_rng(0), [first], []
     for t in range(min(STEPS, spec.horizon)):
-        step = lanes.step(which, _random_action(spec, len(which), rng))
+        action = _random_action(spec, len(which), rng)
+        step = _tried(env.title, "its step", partial(lanes.step, which, action))
         if problems := _step_problems(step, wanted):
             return problems
         seen.append(np.array(step.obs))
         earned.append(np.array(step.reward))
         if step.truncated.any() and t + 1 < spec.horizon:
-            warnings.warn(
-                f"{type(env).__name__} cut an episode short after {t + 1} of {spec.horizon} steps.", stacklevel=3
-            )
+            warnings.warn(f"{env.title} cut an episode short after {t + 1} of {spec.horizon} steps.", stacklevel=3)
         if (step.terminated | step.truncated).any():
             break
     if not np.array_equal(first, lanes.reset(which, seeds[which]), equal_nan=True):
         warnings.warn(
-            f"{type(env).__name__} begins differently from the same seed: its runs cannot be repeated, nor resumed to "
+            f"{env.title} begins differently from the same seed: its runs cannot be repeated, nor resumed to "
             "the same result.",
             stacklevel=3,
         )
     return _number_problems(np.array(seen), np.array(earned))
+
+
+def _tried(whose: str, what: str, call: Callable[[], Any]) -> Any:
+    """What the environment's own code gives; if it fails, who did and how."""
+    try:
+        return call()
+    except Exception as error:
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"{whose} cannot be trained in: {what} failed ({why}).") from error
 
 
 def _random_action(spec: Spec, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -236,16 +236,19 @@ def free_folder(name: str) -> Path:
 
 def finish(archive: "Archive", out: Path) -> int:
     """Show what was found and where it is."""
+    from rspo import api, draw
     from rspo.view import strategy_table
 
-    Console().print(strategy_table(archive))
+    if len(archive):
+        Console().print(strategy_table(archive))
     if archive.interrupted:
         print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
         return 130
     pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
         print(f"Pictures: {', '.join(map(str, pictures))}")
-    print(f"Kept in {out}. Watch one with: rspo play {shlex.quote(str(out))} 0")
+    watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0" if draw.drawable(api.world_of(out)) else ""
+    print(f"Kept in {out}.{watch}")
     print(f"See all of them: open {out / 'report.html'} in a browser")
     return 0
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from rspo import store
 from rspo.archive import Strategy
-from rspo.env import AnyEnv, at
+from rspo.env import AnyEnv, Env, at, title
 from rspo.errors import InputError
+from rspo.host import HostEnv
 from rspo.rollout import collect
 from rspo.text import printable
 from rspo.types import Shape
@@ -33,12 +34,16 @@ class Episode:
 
 def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool) -> list[Episode]:
     """Play and keep what there is to see; the same seed gives every strategy the same starts."""
+    if not drawable(env):
+        raise InputError(f"There is no drawing of {title(env)}; report.html in the run folder shows what it observes.")
     key = jax.random.key(seed)
     played = jax.device_get(collect(env, strategy.policy, episodes, key, greedy=greedy, record=True))
-    shown = [_episode(env, played, n) for n in range(episodes)]
-    if not any(any(episode.scenes) for episode in shown):
-        raise InputError(f"There is no drawing of {type(env).__name__}; the report of a run shows what it observes.")
-    return shown
+    return [_episode(env, played, n) for n in range(episodes)]
+
+
+def drawable(env: AnyEnv) -> bool:
+    """Whether its author has written a drawing."""
+    return type(env).scene not in (Env.scene, HostEnv.scene)
 
 
 def _episode(env: AnyEnv, played: Any, n: int) -> Episode:

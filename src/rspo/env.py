@@ -90,6 +90,11 @@ def make(name: str) -> AnyEnv:
     return _REGISTRY[name][0]()
 
 
+def title(env: AnyEnv) -> str:
+    """What to call an environment in a message."""
+    return env.title if isinstance(env, HostEnv) else type(env).__name__
+
+
 def _load() -> None:
     import rspo.envs  # noqa: F401  (registers the built-in worlds on first use)
 

@@ -49,6 +49,11 @@ class HostEnv(abc.ABC):
     @abc.abstractmethod
     def spec(self) -> Spec: ...
 
+    @property
+    def title(self) -> str:
+        """What to call it in a message."""
+        return self.name or type(self).__name__
+
     @abc.abstractmethod
     def batch(self, size: int) -> Batch:
         """New instances, yet to be reset."""

@@ -36,7 +36,8 @@ class Player:
         self.name = name
         paths = os.pathsep.join(path for path in sys.path if isinstance(path, str))
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-P", "-m", "rspo.player", name],
+            # Warnings were given here, when this process made the environment.
+            [sys.executable, "-u", "-P", "-W", "ignore", "-m", "rspo.player", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if sys.stderr else subprocess.DEVNULL,

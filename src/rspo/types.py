@@ -58,8 +58,8 @@ def _scale(space: Box) -> tuple[np.ndarray, ...]:
     """Of a box: both bounds, its middle and half its width; 0 and 1 where it has none."""
     low, high = np.array(space.low, np.float32), np.array(space.high, np.float32)
     bounded = np.isfinite(low) & np.isfinite(high)
-    middle = np.where(bounded, (high + low) / 2, np.float32(0))
-    return low, high, middle, np.where(bounded, (high - low) / 2, np.float32(1))
+    lowest, highest = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
+    return low, high, (highest + lowest) / 2, (highest - lowest) / 2
 
 
 ActionSpace = Discrete | Box

@@ -59,12 +59,12 @@ class GymEnv(HostEnv):
     def __init__(self, factory: Callable[[], Any], horizon: int | None = None) -> None:
         self.factory = factory
         probe = factory()
-        whose = str(probe)
+        self._title = whose = probe.spec.id if probe.spec else type(probe.unwrapped).__name__
         horizon = horizon or time_limit(probe)
         if horizon is None:
             raise InputError(
-                f"{whose} has no time limit: wrap it in gymnasium.wrappers.TimeLimit, or say how long an episode is "
-                "with rspo.envs.gymnasium.GymEnv(factory, horizon=...)."
+                f"{whose} has no time limit: from Python, wrap it in gymnasium.wrappers.TimeLimit, or say how long an "
+                "episode is with rspo.envs.gymnasium.GymEnv(factory, horizon=...)."
             )
         size = observed_numbers(probe.observation_space, whose)
         self._spec = Spec(size, action_space(probe.action_space, whose), horizon)
@@ -74,6 +74,10 @@ class GymEnv(HostEnv):
     @property
     def spec(self) -> Spec:
         return self._spec
+
+    @property
+    def title(self) -> str:
+        return self.name or self._title
 
     def batch(self, size: int) -> "GymInstances":
         return GymInstances([self.factory() for _ in range(size)])
@@ -106,7 +110,7 @@ class GymInstances(Batch):
         obs, reward, terminated, truncated = zip(*steps, strict=True)
         return HostStep(
             np.stack([_row(o) for o in obs]),
-            np.array(reward, np.float64).reshape(-1, 1),
+            np.array([[float(r)] for r in reward]),
             np.array(terminated, bool),
             np.array(truncated, bool),
         )

@@ -49,6 +49,7 @@ class ParallelWorld(HostEnv):
     def __init__(self, factory: Callable[[], Any], horizon: int | None = None) -> None:
         self.factory = factory
         probe = factory()
+        self._title = str(probe)
         agents = list(probe.possible_agents)
         sizes = {a: observed_numbers(probe.observation_space(a), f"{probe}'s {a}") for a in agents}
         spaces = {a: action_space(probe.action_space(a), f"{probe}'s {a}") for a in agents}
@@ -66,6 +67,10 @@ class ParallelWorld(HostEnv):
     @property
     def spec(self) -> Spec:
         return self._spec
+
+    @property
+    def title(self) -> str:
+        return self.name or self._title
 
     def batch(self, size: int) -> "Worlds":
         return Worlds([self.factory() for _ in range(size)], self.spec)
@@ -118,7 +123,7 @@ class Worlds(Batch):
             }
             obs, earned, ends, cuts, _ = world.step(moves)
             self._see(i, obs)
-            reward[k] = [earned.get(name, 0.0) for name in self.names]
+            reward[k] = [earned[name] if name in moves else 0.0 for name in self.names]
             over = all(ends.get(name) or cuts.get(name) for name in moves)
             truncated[k] = over and any(cuts.values())
             terminated[k] = over and not truncated[k]

@@ -14,8 +14,8 @@ def observed_numbers(space: Any, whose: str) -> int:
     """How many numbers an observation is, once it is laid out in a row."""
     if _kind(space) != "Box":
         raise InputError(
-            f"{whose} observes a space of kind {_kind(space)}, but rspo needs a Box: wrap the environment in "
-            "gymnasium.wrappers.FlattenObservation."
+            f"{whose} observes a space of kind {_kind(space)}, but rspo needs a Box: from Python, pass it in a "
+            "wrapper that flattens what is observed, such as gymnasium.wrappers.FlattenObservation."
         )
     return max(int(np.prod(space.shape)), 1)
 
