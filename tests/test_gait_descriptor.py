@@ -118,7 +118,7 @@ def test_gaits_differ_in_numbers(
 
 def trajectory(qpos: np.ndarray, terminated: np.ndarray) -> Trajectory:
     blank = np.zeros(terminated.shape)
-    state = State(qpos, qpos, np.zeros((*terminated.shape, 1), bool))
+    state = State(qpos, qpos)
     start = jax.tree.map(lambda leaf: leaf[0], state)
     truncated = np.zeros_like(terminated)
     return Trajectory(

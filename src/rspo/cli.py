@@ -236,7 +236,8 @@ def free_folder(name: str) -> Path:
 
 def finish(archive: "Archive", out: Path) -> int:
     """Show what was found and where it is."""
-    from rspo import api, draw
+    from rspo.draw import drawable
+    from rspo.env import make
     from rspo.view import strategy_table
 
     if len(archive):
@@ -247,7 +248,7 @@ def finish(archive: "Archive", out: Path) -> int:
     pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
         print(f"Pictures: {', '.join(map(str, pictures))}")
-    watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0" if draw.drawable(api.world_of(out)) else ""
+    watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0" if drawable(make(archive.config.env)) else ""
     print(f"Kept in {out}.{watch}")
     print(f"See all of them: open {out / 'report.html'} in a browser")
     return 0
