@@ -234,6 +234,10 @@ def markdown(data: dict[str, Any]) -> str:
         rates = [f"{middle(lambda t, c=c: t[c]):,.0f}" for c in columns]
         ratios = [f"{middle(lambda t, one=one, other=other: t[one] / t[other]):.2f}" for one, other in pairs]
         lines.append(f"| {name} | {' | '.join(rates + ratios)} |")
+    together = lambda one, turns: sum(1 / turn[one] for turn in turns)  # noqa: E731  (seconds for a step of each robot)
+    turns = list(zip(*data["rates"].values(), strict=True))
+    ratios = [f"{statistics.median(together(b, t) / together(a, t) for t in turns):.2f}" for a, b in pairs]
+    lines.append(f"| a step of each | {' | '.join([' '] * len(columns) + ratios)} |")
     return "\n".join(lines) + "\n"
 
 
