@@ -49,7 +49,7 @@ class Plain(NamedTuple):
 def plain(policy: Policy) -> Plain:
     actor, normalizer = jax.tree.map(np.asarray, (policy.actor, policy.normalizer))
     log_std = np.clip(actor.log_std, *LOG_STD) if isinstance(actor, GaussianMLP) else None
-    seen = (None, None) if normalizer is None else (normalizer.mean, np.sqrt(normalizer.variance + 1e-8))
+    seen = (None, None) if normalizer is None else (normalizer.mean, normalizer.deviation)
     return Plain(actor.weights, actor.biases, log_std, *seen)
 
 

@@ -64,9 +64,12 @@ class Normalizer(eqx.Module):
     variance: Array
     count: Array
 
+    @property
+    def deviation(self) -> Any:
+        return self.variance.__array_namespace__().sqrt(self.variance + 1e-8)
+
     def __call__(self, x: Any) -> Any:
-        xp = x.__array_namespace__()
-        return xp.clip((x - self.mean) / xp.sqrt(self.variance + 1e-8), -CLIP_OBS, CLIP_OBS)
+        return x.__array_namespace__().clip((x - self.mean) / self.deviation, -CLIP_OBS, CLIP_OBS)
 
     def update(self, x: Array, weight: Array) -> "Normalizer":
         """Merge a batch: x [..., O], weight [...] 0 or 1 (parallel variance, Chan et al.)."""

@@ -94,7 +94,7 @@ def scale_rewards(config: PPO, seen: Normalizer, reward: Array, counted: Array) 
 
     sums = jax.lax.scan(forwards, jnp.zeros_like(reward[0]), reward)[1]
     seen = seen.update(sums, jnp.broadcast_to(counted[..., None], reward.shape[:-1]).astype(reward.dtype))
-    return reward / jnp.sqrt(seen.variance + 1e-8), seen
+    return reward / seen.deviation, seen
 
 
 def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score) -> tuple[Array, Array]:

@@ -118,7 +118,7 @@ def _trajectory(
     rows["log_prob"] = log_prob(policy, rows["obs"], rows["action"])
     for name, what in (("obs", "an observation"), ("reward", "a reward")):
         if not np.isfinite(rows[name]).all():
-            raise InputError(f"{type(env).__name__} gave {what} that is not finite; see rspo.check_env.")
+            raise InputError(f"{env.title} gave {what} that is not finite; see rspo.check_env.")
     return Trajectory(
         **rows,
         live=live,
