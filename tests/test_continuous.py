@@ -11,13 +11,17 @@ import pytest
 
 import rspo
 from product import results
+from rspo.config import Config
 from rspo.distributions import Gaussian
 from rspo.env import Env
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.likelihood import Measure, step_nll
+from rspo.objective import Objective
 from rspo.policy import LOG_STD, GaussianMLP, init_policy
+from rspo.ppo import PPO
 from rspo.reward_model import init_reward_model
 from rspo.run import Run
+from rspo.train import make_trainer
 from rspo.types import Box, Descriptor, Samples, Spec, Step
 
 SPACE = Box((-0.4, 0.0, -np.inf), (0.4, 10.0, 3.0))
@@ -122,6 +126,14 @@ SETTINGS = {
     "method": {"lambda_b": 0.2},
     "judge": {"episodes": 32},
 }
+
+
+def test_the_ratios_of_a_first_pass_are_one_on_a_host_too():
+    """Its players give no log-probabilities: the learner asks the policy that acted, before it changes."""
+    settings = PPO(batch=96, updates=3, epochs=1, hidden=8, learning_rate=0.1, normalize_obs=True)
+    trainer = make_trainer(TwoPeaks(), Config("peaks", 1, objective="pg", method=Objective(), ppo=settings), 3)
+    _, metrics = trainer.advance(trainer.init(jax.random.key(0)), None, jax.random.key(1), 3)
+    np.testing.assert_allclose(metrics["approx_kl"], 0.0, atol=1e-6)
 
 
 @pytest.fixture(scope="module")

@@ -234,6 +234,25 @@ def test_minibatches_are_drawn_at_random():
     assert differ(first, other)
 
 
+@given(st.integers(2, 5000), st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_an_order_has_every_sample_once(samples, seed):
+    orders = ppo._orders(PPO(epochs=3, minibatches=2), samples, jax.random.key(seed))
+    np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(samples), (3, 1)))
+
+
+def test_every_sample_is_as_likely_in_every_minibatch_and_no_two_keep_together():
+    """Out of 4000 epochs: first, middle and last one; the bound is five deviations."""
+    epochs, samples, parts = 4000, 48, 4
+    orders = np.asarray(ppo._orders(PPO(epochs=epochs, minibatches=parts), samples, jax.random.key(0)))
+    part = np.argsort(orders, axis=1) // (samples // parts)  # [epochs, samples]
+    for sample in (0, 23, 47):
+        share = np.bincount(part[:, sample], minlength=parts) / epochs
+        np.testing.assert_allclose(share, 1 / parts, atol=5 * np.sqrt(3 / 16 / epochs))
+    together = (part[:, :-1] == part[:, 1:]).mean(0)
+    np.testing.assert_allclose(together, (samples // parts - 1) / (samples - 1), atol=5 * np.sqrt(3 / 16 / epochs))
+
+
 def test_the_objectives_own_term_is_added_once():
     rng = np.random.default_rng(0)
     policy = plain.random_policy(rng, channels=CHANNELS)

@@ -10,18 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.distributions import Categorical, Distribution, Gaussian, Noise
+from rspo.distributions import Categorical, Distribution, Noise
 from rspo.policy import CLIP_OBS, LOG_STD, GaussianMLP, Policy
 
-Act = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Act = Callable[[int, np.ndarray], np.ndarray]
+"""The actions at step t of every episode that is played, for observations [n, A, O]."""
 
 
-def actor(policy: Callable[[Array], Distribution], device: Any, greedy: bool) -> Act:
-    """`act(obs, noise)` -> actions; of a policy that is not one of ours, compiled and on this device."""
+def actor(policy: Callable[[Array], Distribution], device: Any, greedy: bool, noise: np.ndarray) -> Act:
+    """Of noise [T, n, A, ...]. A policy that is not one of ours is compiled, and asked on this device."""
     if isinstance(policy, Policy):
-        return plain(policy).actor(greedy)
+        return plain(policy).actor(greedy, noise)
     leaves, act = _placed(policy, device), _compiled(_form(policy), greedy)
-    return lambda obs, noise: np.asarray(act(leaves, obs, noise))
+    return lambda t, obs: np.asarray(act(leaves, obs, noise[t]))
 
 
 class Plain(NamedTuple):
@@ -33,17 +34,33 @@ class Plain(NamedTuple):
     mean: np.ndarray | None  # of observations, where they are normalised
     deviation: np.ndarray | None
 
-    def __call__(self, obs: np.ndarray) -> Distribution:
-        x = obs.reshape(-1, obs.shape[-1])
-        if self.mean is not None:
-            x = np.minimum(np.maximum((x - self.mean) / self.deviation, -CLIP_OBS), CLIP_OBS)
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = np.tanh(x @ weight + bias)
-        numbers = (x @ self.weights[-1] + self.biases[-1]).reshape(*obs.shape[:-1], -1)
-        return Categorical(numbers) if self.log_std is None else Gaussian(numbers, self.log_std)
+    def actor(self, greedy: bool, noise: np.ndarray) -> Act:
+        """`Distribution.mode` or `.sample` of what the policy says, step by step."""
+        shape = noise.shape[1:3]
+        features, (weight, bias) = self._features(shape[0] * shape[1]), (self.weights[-1], self.biases[-1])
+        if self.log_std is None:
+            choose = lambda logits, t: logits.mode() if greedy else logits.sample(noise[t])  # noqa: E731
+            return lambda t, obs: choose(Categorical((features(obs).dot(weight) + bias).reshape(*shape, -1)), t)
+        added = bias + (0 if greedy else np.exp(self.log_std)) * noise  # known before the first step
+        return lambda t, obs: features(obs).dot(weight).reshape(added.shape[1:]) + added[t]
 
-    def actor(self, greedy: bool) -> Act:
-        return lambda obs, noise: self(obs).mode() if greedy else self(obs).sample(noise)
+    def _features(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
+        """The last hidden layer for as many observations at a time. Numbers stand once for each of them: NumPy takes as
+        long to broadcast a row over a handful as to add it."""
+        tile = lambda row: np.tile(np.asarray(row, np.float32), (rows, 1))  # noqa: E731
+        layers = [(weight, tile(bias)) for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True)]
+        seen = None if self.mean is None else (tile(self.mean), tile(self.deviation))
+        low, high = np.array(-CLIP_OBS, np.float32), np.array(CLIP_OBS, np.float32)
+
+        def features(obs: np.ndarray) -> np.ndarray:
+            x = obs.reshape(rows, -1)
+            if seen is not None:
+                x = np.minimum(np.maximum((x - seen[0]) / seen[1], low), high)
+            for weight, bias in layers:
+                x = np.tanh(x.dot(weight) + bias)
+            return x
+
+        return features
 
 
 def plain(policy: Policy) -> Plain:
@@ -64,11 +81,6 @@ def action_noise(policy: Callable[[Array], Distribution], obs: tuple[int, ...], 
 def _draw(key: Array, steps: int, noise: Noise) -> Array:
     draw = jax.random.uniform if noise.kind == "uniform" else jax.random.normal
     return draw(jax.random.split(key, 3)[2], (steps, *noise.shape))
-
-
-def log_prob(policy: Callable[[Array], Distribution], obs: np.ndarray, action: np.ndarray) -> np.ndarray:
-    """Of actions [T, N, A, ...] that were taken."""
-    return np.asarray(_log_prob(_form(policy))(_placed(policy, jax.devices()[0]), obs, action))
 
 
 Form = tuple[Any, Any]  # all of a policy but its arrays; hashable
@@ -108,8 +120,3 @@ def _compiled(form: Form, greedy: bool) -> Callable[..., Array]:
         return distribution.mode() if greedy else distribution.sample(noise)
 
     return act
-
-
-@lru_cache(maxsize=64)
-def _log_prob(form: Form) -> Callable[..., Array]:
-    return jax.jit(lambda leaves, obs, action: _assembled(form, leaves)(obs).log_prob(action))

@@ -31,25 +31,11 @@ class Record:
     start: Any = None
 
 
-def _empty(spec: Spec, obs: np.ndarray, action: np.ndarray) -> Record:
-    steps = (spec.horizon, len(obs))
-    never = lambda: np.zeros(steps, bool)  # noqa: E731
-    return Record(
-        obs=np.empty((spec.horizon, *obs.shape), np.float32),
-        action=np.empty((spec.horizon, *action.shape), action.dtype),
-        reward=np.zeros((*steps, spec.agents), np.float32),
-        terminated=never(),
-        truncated=never(),
-        live=never(),
-        last_obs=obs,
-    )
-
-
 def play(
     env: HostEnv,
     batch: Batch,
     act: Act,
-    noise: np.ndarray,
+    lanes: int,
     seeds: np.ndarray,
     padding: Padding,
     record: bool,
@@ -58,39 +44,62 @@ def play(
     """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that one
     that is compiled is compiled for one size."""
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
-    to_env, everyone = spec.action_space.to_env, np.arange(episodes)
-    obs = np.zeros((noise.shape[1], spec.agents, spec.obs_size), np.float32)
-    obs[:episodes] = batch.reset(everyone, seeds)
+    to_env, everyone = spec.action_space.converter((episodes, spec.agents)), np.arange(episodes)
+    seen = np.zeros((spec.horizon + 1, lanes, spec.agents, spec.obs_size), np.float32)
+    obs = seen[:, :episodes]
+    obs[0] = batch.reset(everyone, seeds)
     states = lambda: jax.tree.map(lambda leaf: leaf[:episodes], batch.state())  # noqa: E731
-    start = states() if record else None
+    rows, actions = _empty(spec, obs, states() if record else None), []
     live, cut, which = np.ones(episodes, bool), np.zeros(episodes, bool), everyone
-    rows = None
     for t in range(spec.horizon):
         if stop.is_set():
             raise Stopped
-        action = act(obs, noise[t])[:episodes]
-        if rows is None:
-            rows = _empty(spec, obs[:episodes], action)
-        rows.obs[t], rows.action[t], rows.live[t] = obs[:episodes], action, live
-        if which.size:
-            step = batch.step(which, to_env(action[which]))
-            obs[which], rows.reward[t, which] = step.obs, step.reward
-            ended = step.terminated | step.truncated
-            if ended.any():
-                rows.truncated[t, which] = step.truncated & ~step.terminated
-                live[which] = ~ended
+        action = act(t, seen[t])[:episodes]
+        actions.append(action)
+        ended = False
+        if which is everyone:  # most of the time: nothing is copied by indices
+            step = batch.step(which, to_env(action))
+            obs[t + 1], rows.reward[t] = step.obs, step.reward
+            ended = _any(step.terminated) or _any(step.truncated)
+        else:
+            obs[t + 1], rows.live[t] = obs[t], live
+            if which.size:
+                step = batch.step(which, to_env(action)[which])
+                obs[t + 1, which], rows.reward[t, which] = step.obs, step.reward
+                ended = _any(step.terminated) or _any(step.truncated)
         if record:
             rows.states.append(states())
-        if live.all():
+        if ended:
+            rows.truncated[t, which] = step.truncated & ~step.terminated
+            live[which] = ~(step.terminated | step.truncated)
+        elif which is everyone:
             continue
         rows.terminated[t] = ~live & ~rows.truncated[t]
         # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
         cut |= rows.truncated[t]
         if padding == "restart" and (again := np.flatnonzero(~live & ~cut)).size:
             seeds[again] += 1
-            obs[again] = batch.reset(again, seeds[again])
+            obs[t + 1, again] = batch.reset(again, seeds[again])
             live[again] = True
-        which = np.flatnonzero(live)
-    assert rows is not None
-    rows.last_obs, rows.start = obs[:episodes].copy(), start
+        which = everyone if live.all() else np.flatnonzero(live)
+    rows.action = np.stack(actions)
     return rows
+
+
+def _any(flags: np.ndarray) -> bool:
+    return bool(np.count_nonzero(flags))  # a quarter of the time of `flags.any()`
+
+
+def _empty(spec: Spec, obs: np.ndarray, start: Any) -> Record:
+    """Of observations [T + 1, n, A, O], yet to be filled in."""
+    steps = (spec.horizon, obs.shape[1])
+    return Record(
+        obs=obs[:-1],
+        action=np.empty(0),
+        reward=np.zeros((*steps, spec.agents), np.float32),
+        terminated=np.zeros(steps, bool),
+        truncated=np.zeros(steps, bool),
+        live=np.ones(steps, bool),
+        last_obs=obs[-1],
+        start=start,
+    )

@@ -139,8 +139,8 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
         try:
             if (lanes := noise.shape[1]) not in batches:
                 batches[lanes] = env.batch(lanes)
-            act = _to_policy(arrays).actor(words["greedy"])
-            rows = play(env, batches[lanes], act, noise, seeds, words["padding"], False, never)
+            act = _to_policy(arrays).actor(words["greedy"], noise)
+            rows = play(env, batches[lanes], act, lanes, seeds, words["padding"], False, never)
             _send(answers, {}, {name: getattr(rows, name) for name in RECORDED})
         except Exception:
             _send(answers, {"failed": traceback.format_exc()}, {})

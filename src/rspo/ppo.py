@@ -76,7 +76,10 @@ class Batch(NamedTuple):
 def make_optimizer(config: PPO) -> optax.GradientTransformation:
     steps = config.updates * config.epochs * config.minibatches
     rate = lambda step: config.learning_rate * remaining(config.decay, step / steps)  # noqa: E731
-    return optax.chain(optax.clip_by_global_norm(config.gradient_clip), optax.adam(rate, b1=config.momentum, eps=1e-5))
+    adam = optax.adam(rate, b1=config.momentum, eps=1e-5)
+    optimizer = optax.chain(optax.clip_by_global_norm(config.gradient_clip), adam)
+    # In steps of few samples it counts that a network has many arrays: as one vector they are one array.
+    return optimizer if config.minibatches == 1 else optax.flatten(optimizer)
 
 
 def remaining(span: Span, progress: Array) -> Array:
@@ -190,10 +193,15 @@ def update(
 def _orders(config: PPO, samples: int, key: Array) -> Array:
     """The order in which each epoch takes the samples: [epochs, samples], or [epochs, 0] where it does not matter.
 
-    Sorting is a third of an update if `jax.random.permutation` does it: twice, and on every device.
+    It is sorted by random bits, and the low ones are the sample's own number: to sort single numbers takes a sixth of
+    the time of an argsort, a ninth of that of `jax.random.permutation`. Samples whose other bits are the same stay in
+    order, side by side, which decides nothing: they would be in the same minibatch either way.
     """
-    draws = jax.random.bits(key, (config.epochs, samples if config.minibatches > 1 else 0))
-    return jnp.argsort(share(draws, axis=0))
+    if config.minibatches == 1:
+        return jnp.zeros((config.epochs, 0), jnp.uint32)
+    low = jnp.uint32((1 << (samples - 1).bit_length()) - 1)
+    draws = jax.random.bits(key, (config.epochs, samples)) & ~low
+    return jnp.sort(share(draws | jnp.arange(samples, dtype=jnp.uint32), axis=0)) & low
 
 
 def _shuffled(leaf: Array, parts: int, order: Array) -> Array:

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from rspo.actor import action_noise, actor, log_prob, plain
+from rspo.actor import action_noise, actor, plain
 from rspo.distributions import Distribution
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
@@ -39,7 +39,7 @@ def collect(
     greedy: bool = False,
     record: bool = False,
 ) -> Trajectory:
-    """As `rspo.rollout.collect`; arrays are NumPy's."""
+    """As `rspo.rollout.collect`; arrays are NumPy's, and log-probabilities are left to who needs them."""
     spec = env.spec
     if padding == "restart" and not env.can_restart:
         raise InputError(
@@ -60,14 +60,15 @@ def collect(
             stop = stage.kill
         else:
             stopped = threading.Event()
-            settings: dict[str, Any] = {"padding": padding, "record": record, "stop": stopped}
+
+            def play_here(batch: Batch, device: Any, noise: np.ndarray, seeds: np.ndarray) -> Record:
+                return play(env, batch, actor(policy, device, greedy, noise), lanes, seeds, padding, record, stopped)
+
             cast = zip(stage.batches(env, lanes, workers), jax.devices(), strict=False)
-            play_share = [
-                partial(play, env, batch, actor(policy, device, greedy), **settings) for batch, device in cast
-            ]
+            play_share = [partial(play_here, batch, device) for batch, device in cast]
             stop = stopped.set
         parts = _deal([(_padded(noise[:, share], lanes), seeds[share]) for share in shares], play_share, stop)
-    return _trajectory(env, parts, padding, policy)
+    return _trajectory(env, parts, padding)
 
 
 Share = tuple[np.ndarray, np.ndarray]  # noise and seeds of its episodes
@@ -106,21 +107,19 @@ def _seeds(key: Array, episodes: int) -> Array:
     return jax.random.randint(jax.random.split(key, 3)[0], (episodes,), 0, 2**31 - 1)
 
 
-def _trajectory(
-    env: HostEnv, parts: list[Record], padding: Padding, policy: Callable[[Array], Distribution]
-) -> Trajectory:
+def _trajectory(env: HostEnv, parts: list[Record], padding: Padding) -> Trajectory:
     def join(name: str, axis: int = 1) -> Any:
         return np.concatenate([getattr(part, name) for part in parts], axis)
 
     live = join("live")
     states = [jax.tree.map(lambda *leaves: np.stack(leaves), *part.states) for part in parts if part.states]
     rows: dict[str, Any] = {name: join(name) for name in ("obs", "action", "reward", "terminated")}
-    rows["log_prob"] = log_prob(policy, rows["obs"], rows["action"])
     for name, what in (("obs", "an observation"), ("reward", "a reward")):
         if not np.isfinite(rows[name]).all():
             raise InputError(f"{env.title} gave {what} that is not finite; see rspo.check_env.")
     return Trajectory(
         **rows,
+        log_prob=None,
         live=live,
         counted=live | (padding == "count"),
         last_obs=join("last_obs", 0),

@@ -15,7 +15,7 @@ from rspo.config import Config
 from rspo.env import AnyEnv
 from rspo.host import HostEnv
 from rspo.likelihood import References
-from rspo.parallel import everywhere, share
+from rspo.parallel import everywhere, map_samples, share
 from rspo.policy import Normalizer, Policy, init_normalizer, init_policy
 from rspo.rollout import collect
 from rspo.types import Spec, Trajectory
@@ -71,7 +71,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
             scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)
             score = score._replace(reward=scaled)
         advantage, target = ppo.advantages(settings, policy, trajectory, score)
-        batch = _batch(trajectory, advantage, target, score.weight)
+        batch = _batch(policy, trajectory, advantage, target, score.weight)
         auxiliary = lambda policy: objective.loss(state.objective, policy, trajectory)  # noqa: E731
         bonus = ppo.entropy_coefficient(settings, state.update)
         policy, opt_state, learned = ppo.update(
@@ -121,9 +121,9 @@ def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Cal
 
 
 @jax.jit
-def _update_keys(key: Array, update: Array) -> Array:
+def _update_keys(key: Array, update: Array) -> tuple[Array, ...]:
     """For collecting, for PPO and for the objective: a function of the number of the update."""
-    return jax.random.split(jax.random.fold_in(key, update), 3)
+    return tuple(jax.random.split(jax.random.fold_in(key, update), 3))
 
 
 def _shared(trajectory: Trajectory) -> Trajectory:
@@ -133,12 +133,16 @@ def _shared(trajectory: Trajectory) -> Trajectory:
     return eqx.tree_at(lambda t: t.last_obs, rest, last_obs, is_leaf=lambda leaf: leaf is None)
 
 
-def _batch(trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
+def _batch(policy: Policy, trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
+    log_prob = trajectory.log_prob
+    if log_prob is None:  # the policy is still the one that acted
+        acted = (trajectory.obs, trajectory.action)
+        log_prob = map_samples(lambda acted, policy: policy(acted[0]).log_prob(acted[1]), acted, policy)
     counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
     return ppo.Batch(
         obs=trajectory.obs,
         action=trajectory.action,
-        log_prob=trajectory.log_prob,
+        log_prob=log_prob,
         advantage=advantage,
         target=target,
         counted=counted.astype(jnp.float32),
