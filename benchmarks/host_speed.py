@@ -24,14 +24,18 @@ from worker import Worker
 
 IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
 STEPPED = (256, 100)  # environments and steps of each, with random actions
+UPDATES = 15  # of training in a row: the first after something else is a quarter slower, and an iteration has 240
+REPLAYS = 3  # of a batch in a row, for the same reason
+SB3_UPDATES = 5  # each takes seconds
 
 HEAD = """# Speed of training on MuJoCo's robots
 
 Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
-simulations of one batch again, without policy, observations and rewards; *collect*: playing that batch; *rspo*:
-training, collecting and learning in turns, from the start of an iteration; *sb3*: the same of Stable-Baselines3's PPO
-with the same network, batch and normalisation, which goes on learning from turn to turn, one environment an episode;
-*stepper* and *envpool*: 256 environments and random actions, with observations and rewards.
+simulations of one batch again, without policy, observations and rewards; *collect*: playing that batch; *rspo*: 15
+updates of training, collecting and learning, from the start of an iteration; these three one after another, three times
+in a turn; *sb3*: five updates of Stable-Baselines3's PPO with the same network, batch and normalisation, which goes on
+learning from turn to turn, one environment an episode; *stepper* and *envpool*: 256 environments and random actions,
+with observations and rewards.
 
 """
 
@@ -55,35 +59,34 @@ class RspoRobots:
             env, config = make(name), preset(name)
             tools = Tools(env, config)
             start = (tools.begin(0, 1).state, tools.references(Archive(config)), keys(config, 0, 1).train)
-            tools.trainer.advance(*start, 1)  # compiles
             self.runs[name] = (env, config, tools, start)
+            self.train(name, 1, 1)  # compiles
         return self.runs[name]
 
-    def train(self, name: str, updates: int) -> float:
-        """Environment steps a second, update and all."""
-        _, config, tools, start = self._run(name)
-        begun = time.perf_counter()
-        tools.trainer.advance(*start, updates)
-        return updates * config.ppo.batch / (time.perf_counter() - begun)
-
-    def physics(self, name: str) -> dict[str, float]:
-        """Environment steps a second of collecting with the fresh policy, and of its physics alone."""
+    def train(self, name: str, rounds: int, updates: int) -> dict[str, float]:
+        """Environment steps a second of training, of collecting with the fresh policy and of its physics alone: a
+        little of each, round after round, for a shared machine is not as fast in this second as in the next."""
         import jax
 
         from rspo.rollout import collect
         from rspo.rollout_host import episode_seeds
 
-        env, config, _, (state, _, key) = self._run(name)
-        episodes, steps = config.episodes(env.spec), config.ppo.batch
-        collect(env, state.policy, episodes, key, padding="restart")
-        begun = time.perf_counter()
-        for _ in range(3):
-            played = collect(env, state.policy, episodes, key, padding="restart")
-        collected = (time.perf_counter() - begun) / 3
-        action = env.spec.action_space.to_env(played.action)[:, :, 0]
-        seeds, threads = episode_seeds(key, episodes), jax.device_count()
-        seconds = sum(_replay(env, seeds, action, played.terminated, threads) for _ in range(3)) / 3
-        return {"collect": steps / collected, "physics": steps / seconds}
+        env, config, tools, start = self._run(name)
+        state, _, key = start
+        episodes, threads = config.episodes(env.spec), jax.device_count()
+        seconds = dict.fromkeys(("collect", "physics", "rspo"), 0.0)
+        for _ in range(rounds):
+            for _ in range(REPLAYS):
+                begun = time.perf_counter()
+                played = collect(env, state.policy, episodes, key, padding="restart")
+                seconds["collect"] += (time.perf_counter() - begun) / REPLAYS
+            action, seeds = env.spec.action_space.to_env(played.action)[:, :, 0], episode_seeds(key, episodes)
+            for _ in range(REPLAYS):
+                seconds["physics"] += _replay(env, seeds, action, played.terminated, threads) / REPLAYS
+            begun = time.perf_counter()
+            tools.trainer.advance(*start, updates)
+            seconds["rspo"] += (time.perf_counter() - begun) / updates
+        return {what: rounds * config.ppo.batch / spent for what, spent in seconds.items()}
 
     def step(self, name: str, environments: int, steps: int) -> float:
         """Environment steps a second with random actions, on a thread a core."""
@@ -112,20 +115,22 @@ def _replay(env: Any, seeds: np.ndarray, action: np.ndarray, fell: np.ndarray, t
     """Seconds of the engine's steps for these actions [T, N, D], each thread with its share of the robots."""
     shares = np.array_split(np.arange(len(seeds)), threads)
     batches = [env.batch(len(share)) for share in shares]
+    given = [action[:, share].astype(np.float64) for share in shares]
+    fallen = [[np.flatnonzero(row) for row in fell[:, share]] for share in shares]
 
-    def replay(batch: Any, share: np.ndarray) -> None:
-        own = seeds[share].copy()
-        batch.reset(np.arange(len(share)), own)
-        for t in range(len(action)):
-            batch.ctrl[:] = action[t, share]
-            batch.engine.step(nstep=env.robot.frame_skip)
-            if (again := np.flatnonzero(fell[t, share])).size:
+    def replay(batch: Any, own: np.ndarray, given: np.ndarray, fallen: list[np.ndarray]) -> None:
+        ctrl, step, nstep = batch.ctrl, batch.engine.step, env.robot.frame_skip
+        batch.reset(np.arange(len(own)), own)
+        for row, again in zip(given, fallen, strict=True):
+            ctrl[:] = row
+            step(nstep=nstep)
+            if again.size:
                 own[again] += 1
                 batch.reset(again, own[again])
 
     with ThreadPoolExecutor(threads) as pool:
         begun = time.perf_counter()
-        list(pool.map(replay, batches, shares))
+        list(pool.map(replay, batches, [seeds[share] for share in shares], given, fallen))
         return time.perf_counter() - begun
 
 
@@ -196,22 +201,24 @@ def main() -> None:
     parser.add_argument("--no-sb3", action="store_true", help="leave Stable-Baselines3 out")
     parser.add_argument("--envpool", action="store_true", help="measure the stepper alone too, and envpool's")
     options = parser.parse_args()
-    turns = 1 if options.quick else 5
-    data = measure(options.robots, turns, 1 if options.quick else 3, not options.no_sb3, options.envpool)
+    turns, rounds = (1, 1) if options.quick else (5, 3)
+    data = measure(options.robots, turns, rounds, not options.no_sb3, options.envpool)
     publish(options.out, data, markdown(data))
 
 
-def measure(robots: list[str], turns: int, updates: int, with_sb3: bool, with_envpool: bool) -> dict[str, Any]:
+def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_envpool: bool) -> dict[str, Any]:
     packages = (*machine.OURS, "mujoco") + machine.PEERS * with_sb3 + ("envpool",) * with_envpool
-    data: dict[str, Any] = {"machine": machine.describe(packages), "updates": updates, "stepped": STEPPED}
+    data: dict[str, Any] = {"machine": machine.describe(packages), "rounds": rounds, "updates": UPDATES}
+    data |= {"replays": REPLAYS, "sb3 updates": SB3_UPDATES}
+    data["stepped"] = STEPPED
     data["rates"] = {name: [] for name in robots}
     with Worker(RspoRobots) as rspo, Worker(Sb3Robots) as sb3, Worker(EnvpoolRobots) as envpool:
         for turn in range(turns):
             for name in robots:
                 say(f"turn {turn + 1}/{turns}: {name}")
-                rates = rspo("physics", name) | {"rspo": rspo("train", name, updates)}
+                rates = rspo("train", name, rounds, UPDATES)
                 if with_sb3:
-                    rates |= {f"sb3 {kind}": sb3("train", name, kind, updates) for kind in ("dummy", "subproc")}
+                    rates |= {f"sb3 {kind}": sb3("train", name, kind, SB3_UPDATES) for kind in ("dummy", "subproc")}
                 if with_envpool:
                     rates |= {"stepper": rspo("step", name, *STEPPED), "envpool": envpool("step", name, *STEPPED)}
                 data["rates"][name].append(rates)

@@ -25,6 +25,7 @@ from rspo.play import Record, play
 from rspo.types import Padding, Spec
 
 SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
+PIPE = 1 << 20  # bytes that a pipe holds, where that can be said: a usual question fits, and who asks need not wait
 PATIENCE = 5.0  # seconds that a process may take to end
 RECORDED = ("obs", "action", "reward", "terminated", "truncated", "live", "last_obs")
 
@@ -40,6 +41,7 @@ class Player:
             [sys.executable, "-u", "-P", "-W", "ignore", "-m", "rspo.player", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            pipesize=PIPE,
             stderr=None if sys.stderr else subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": paths},  # it finds modules where this process does
             start_new_session=True,  # Ctrl-C is for this process, there
@@ -50,9 +52,12 @@ class Player:
         """Whether the process could make the environment, and the same one; to be asked once, before it plays."""
         return self._answer()[0]["spec"] == repr(spec)
 
-    def play(self, policy: Plain, greedy: bool, noise: np.ndarray, seeds: np.ndarray, padding: Padding) -> Record:
+    def ask(self, policy: Plain, greedy: bool, padding: Padding, noise: np.ndarray, seeds: np.ndarray) -> None:
+        """For a share of episodes, which it plays while this process goes on; the next to be read is its answer."""
         words = {"greedy": greedy, "padding": padding}
         _send(self.process.stdin, words, {"noise": noise, "seeds": seeds} | _to_arrays(policy))
+
+    def answer(self) -> Record:
         rows: dict[str, Any] = self._answer()[1]
         return Record(**rows)
 

@@ -5,9 +5,11 @@ to the horizon: none waits for another. An environment that has a name trains in
 is recorded for a description plays here. What comes out depends on the key and the number of devices alone.
 """
 
+import itertools
 import queue
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -50,14 +52,17 @@ def collect(
     lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
     noise = action_noise(policy, (episodes, spec.agents, spec.obs_size), spec.horizon, key)
     seeds = episode_seeds(key, episodes)
-    shares = [slice(first, min(first + lanes, episodes)) for first in range(0, episodes, lanes)]
+    firsts = range(0, episodes, lanes)
+    shares = [(_padded(noise[:, i : i + lanes], lanes), seeds[i : i + lanes]) for i in firsts]
     workers = 1 if env.most_lanes is not None else min(len(shares), jax.device_count())
     stage = _stage(env)
     with stage.lock:
         if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
-            hands = plain(policy)
-            play_share = [partial(player.play, hands, greedy, padding=padding) for player in players]
-            stop = stage.kill
+            try:
+                parts = _ask(players, partial(Player.ask, policy=plain(policy), greedy=greedy, padding=padding), shares)
+            except BaseException:  # Ctrl-C, or a share failed: do not play the others to the horizon
+                stage.kill()
+                raise
         else:
             stopped = threading.Event()
 
@@ -65,17 +70,26 @@ def collect(
                 return play(env, batch, actor(policy, device, greedy, noise), lanes, seeds, padding, record, stopped)
 
             cast = zip(stage.batches(env, lanes, workers), jax.devices(), strict=False)
-            play_share = [partial(play_here, batch, device) for batch, device in cast]
-            stop = stopped.set
-        parts = _deal([(_padded(noise[:, share], lanes), seeds[share]) for share in shares], play_share, stop)
+            parts = _deal(shares, [partial(play_here, batch, device) for batch, device in cast], stopped.set)
     return _trajectory(env, parts, padding)
 
 
 Share = tuple[np.ndarray, np.ndarray]  # noise and seeds of its episodes
 
 
+def _ask(players: list[Player], ask: Callable[..., None], shares: list[Share]) -> list[Record]:
+    """One share after another of the players, who take turns."""
+    parts, asked = [], deque[Player]()
+    for (noise, seeds), player in zip(shares, itertools.cycle(players), strict=False):
+        if len(asked) == len(players):
+            parts.append(asked.popleft().answer())
+        ask(player, noise=noise, seeds=seeds)
+        asked.append(player)
+    return parts + [player.answer() for player in asked]
+
+
 def _deal(shares: list[Share], play_share: Sequence[Callable[..., Record]], stop: Callable[[], None]) -> list[Record]:
-    """Each share to one who is free."""
+    """Each share to one who is free, on a thread for each."""
     free: queue.SimpleQueue[Callable[..., Record]] = queue.SimpleQueue()
     for one in play_share:
         free.put(one)

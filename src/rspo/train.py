@@ -55,9 +55,8 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     optimizer = ppo.make_optimizer(settings)
     episodes = config.episodes(env.spec)
 
-    def play(state: TrainState, key: Array) -> Trajectory:
-        collect_key = _update_keys(key, state.update)[0]
-        return collect(env, state.policy, episodes, collect_key, padding=settings.padding)
+    def play(policy: Policy, update: Any, key: Array) -> Trajectory:
+        return collect(env, policy, episodes, _update_keys(key, update)[0], padding=settings.padding)
 
     def learn(
         state: TrainState, references: References, trajectory: Trajectory, key: Array
@@ -87,7 +86,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
         return state, metrics | score.metrics | learned
 
     def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
-        return learn(state, references, play(state, key), key)
+        return learn(state, references, play(state.policy, state.update, key), key)
 
     def advance(
         state: TrainState, references: References, key: Array, count: Array
@@ -113,7 +112,9 @@ def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Cal
     def advance(state: TrainState, references: References, key: Array, count: int) -> tuple[TrainState, Any]:
         rows = []
         for _ in range(count):
-            state, metrics = learn(state, references, play(state, key), key)
+            # The number is no longer on every device: what is drawn with it would be drawn by each of them.
+            trajectory = play(state.policy, np.asarray(state.update), key)
+            state, metrics = learn(state, references, trajectory, key)
             rows.append(jax.device_get(metrics))
         return state, jax.tree.map(lambda *column: np.stack(column), *rows)
 

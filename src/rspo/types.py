@@ -51,19 +51,17 @@ class Box(NamedTuple):
 
     def to_env(self, action: Any) -> Any:
         """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to the bounds."""
-        return self.converter(())(action)
+        low, high, middle, half = _scale(self)
+        xp = action.__array_namespace__()
+        return xp.minimum(xp.maximum(middle + half * action, low), high)  # a third of the time of NumPy's clip
 
-    def converter(self, shape: tuple[int, ...]) -> Callable[[Any], Any]:
-        """`to_env` for many actions of this shape, one after another: NumPy broadcasts slower than it computes."""
+    def converter(self, shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+        """`to_env` for NumPy arrays of this shape, one after another: without what takes longer than to compute."""
         low, high, middle, half = (np.ascontiguousarray(np.broadcast_to(x, (*shape, self.n))) for x in _scale(self))
-        same_units = bool((middle == 0).all() and (half == 1).all())
-
-        def to_env(action: Any) -> Any:
-            xp = action.__array_namespace__()
-            scaled = action if same_units else middle + half * action
-            return xp.minimum(xp.maximum(scaled, low), high)  # a third of the time of NumPy's clip
-
-        return to_env
+        maximum, minimum = np.maximum, np.minimum
+        if (middle == 0).all() and (half == 1).all():
+            return lambda action: minimum(maximum(action, low), high)
+        return lambda action: minimum(maximum(middle + half * action, low), high)
 
 
 @lru_cache

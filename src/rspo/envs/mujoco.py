@@ -152,7 +152,7 @@ class Simulations(Batch):
         # does not compute would be another simulation's.
         self.engine = env.mujoco.batch.Batch(env._model, size, nthread=1, persistent=True)
         self.qpos, self.qvel, self.ctrl = (self.engine.bind(name) for name in ("qpos", "qvel", "ctrl"))
-        self.dt = env._model.opt.timestep * self.robot.frame_skip
+        self.dt = np.array(env._model.opt.timestep * self.robot.frame_skip)  # NumPy is slower with a number of Python's
         self.x = np.zeros(size)  # where each was after its last step
         self.never, self.always = np.zeros(size, bool), np.ones(size, bool)
 
@@ -227,7 +227,7 @@ class Planar(Simulations):
         return Seen(x, healthy, state)
 
     def costs(self, which: Rows, action: np.ndarray) -> np.ndarray:
-        return self.robot.ctrl_cost * np.square(action).sum(1)
+        return self.robot.ctrl_cost * np.add.reduce(np.square(action), 1)
 
 
 class WholeBody(Simulations):
