@@ -4,9 +4,9 @@
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
 Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, a
-thread a core, with no policy, no observations and no rewards. With `--envpool` the stepper is measured alone too,
-beside envpool's: 256 environments, random actions, observations, rewards and all. Everything is measured in turns,
-several times over; the machine should have nothing else to do. `--quick` only shows that it works.
+thread a core, with no policy and no rewards; what a reset takes is in it. With `--envpool` the stepper is measured
+alone too, beside envpool's: 256 environments, random actions, observations, rewards and all. Everything is measured in
+turns, several times over; the machine should have nothing else to do. `--quick` only shows that it works.
 """
 
 import argparse
@@ -31,11 +31,11 @@ SB3_UPDATES = 5  # each takes seconds
 HEAD = """# Speed of training on MuJoCo's robots
 
 Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
-simulations of one batch again, without policy, observations and rewards; *collect*: playing that batch; *rspo*: 15
-updates of training, collecting and learning, from the start of an iteration; these three one after another, three times
-in a turn; *sb3*: five updates of Stable-Baselines3's PPO with the same network, batch and normalisation, which goes on
-learning from turn to turn, one environment an episode; *stepper* and *envpool*: 256 environments and random actions,
-with observations and rewards.
+simulations of one batch of the fresh policy's again, resets and all, on a thread a core, without policy and rewards;
+*collect*: playing that batch; *rspo*: 15 updates of training, collecting and learning, from the start of an iteration;
+these three one after another, three times in a turn; *sb3*: five updates of Stable-Baselines3's PPO with the same
+network, batch and normalisation, which goes on learning from turn to turn, one environment an episode; *stepper* and
+*envpool*: 256 environments and random actions, with observations and rewards.
 
 """
 
@@ -112,7 +112,7 @@ class RspoRobots:
 
 
 def _replay(env: Any, seeds: np.ndarray, action: np.ndarray, fell: np.ndarray, threads: int) -> float:
-    """Seconds of the engine's steps for these actions [T, N, D], each thread with its share of the robots."""
+    """Seconds of the engine's steps and resets for these actions [T, N, D], each thread with its share of robots."""
     shares = np.array_split(np.arange(len(seeds)), threads)
     batches = [env.batch(len(share)) for share in shares]
     given = [action[:, share].astype(np.float64) for share in shares]

@@ -241,6 +241,13 @@ def test_an_order_has_every_sample_once(samples, seed):
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(samples), (3, 1)))
 
 
+def test_so_has_one_of_too_many_samples_to_number(monkeypatch):
+    monkeypatch.setattr(ppo, "MOST_NUMBERING", 5)
+    orders = ppo._orders(PPO(epochs=2, minibatches=2), 100, jax.random.key(0))
+    np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(100), (2, 1)))
+    assert (orders[0] != orders[1]).any()
+
+
 def test_every_sample_is_as_likely_in_every_minibatch_and_no_two_keep_together():
     """Out of 4000 epochs: first, middle and last one; the bound is five deviations."""
     epochs, samples, parts = 4000, 48, 4

@@ -25,7 +25,6 @@ from rspo.play import Record, play
 from rspo.types import Padding, Spec
 
 SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
-PIPE = 1 << 20  # bytes that a pipe holds, where that can be said: a usual question fits, and who asks need not wait
 PATIENCE = 5.0  # seconds that a process may take to end
 RECORDED = ("obs", "action", "reward", "terminated", "truncated", "live", "last_obs")
 
@@ -41,7 +40,6 @@ class Player:
             [sys.executable, "-u", "-P", "-W", "ignore", "-m", "rspo.player", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            pipesize=PIPE,
             stderr=None if sys.stderr else subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": paths},  # it finds modules where this process does
             start_new_session=True,  # Ctrl-C is for this process, there

@@ -181,9 +181,8 @@ class _Stage:
         return self._players
 
     def kill(self) -> None:
-        if self._players is not None:
-            _end(self._players, now=True)
-            self._players = None
+        players, self._players = self._players, None  # first: a second Ctrl-C may come while they end
+        _end(players or [], now=True)
 
     def leave(self) -> None:
         self._batches.clear()

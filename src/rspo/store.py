@@ -113,7 +113,9 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], source: Path) -> Any:
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     names = [_name(path) for path, _ in leaves]
     if set(names) != set(arrays):
-        raise StoreError(f"{source} does not hold the arrays that this run's settings call for.")
+        raise StoreError(
+            f"{source} does not hold the arrays that this version of rspo and the run's settings call for."
+        )
     for name, (_, leaf) in zip(names, leaves, strict=True):
         if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
             raise StoreError(f"{source} holds '{name}' with another shape or type than this run's settings call for.")

@@ -27,8 +27,9 @@ class Discrete(NamedTuple):
         """What the environment gets for an action of the policy's."""
         return action
 
-    def converter(self, shape: tuple[int, ...]) -> Callable[[Any], Any]:
-        return self.to_env
+    def converter(self, shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+        """`to_env` for NumPy arrays, as copies: an environment may write into what it gets."""
+        return np.copy
 
 
 class Box(NamedTuple):

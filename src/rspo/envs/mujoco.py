@@ -50,6 +50,10 @@ class Robot:
     whole_body: bool = False
     """It lives in space, not in a plane."""
 
+    @property
+    def can_fall(self) -> bool:
+        return self.healthy_z != FREE
+
 
 ROBOTS = {
     "half-cheetah": Robot("half_cheetah.xml", 5, 0.1, 0.1, normal_velocity=True),
@@ -155,6 +159,7 @@ class Simulations(Batch):
         self.dt = np.array(env._model.opt.timestep * self.robot.frame_skip)  # NumPy is slower with a number of Python's
         self.x = np.zeros(size)  # where each was after its last step
         self.never, self.always = np.zeros(size, bool), np.ones(size, bool)
+        self.never.flags.writeable = self.always.flags.writeable = False  # every step gives the same ones
 
     @abc.abstractmethod
     def look(self, which: Rows) -> Seen: ...
@@ -187,7 +192,7 @@ class Simulations(Batch):
         # Every operation on so few numbers takes as long as a tenth of a robot's step: none that changes nothing.
         if robot.forward != 1:
             reward *= robot.forward
-        if robot.healthy_reward:
+        if robot.can_fall:
             reward += robot.healthy_reward * seen.healthy
             fell = ~seen.healthy if self.fall == "end" else never
         reward -= self.costs(rows, action)
@@ -217,7 +222,7 @@ class Planar(Simulations):
     def look(self, which: Rows) -> Seen:
         x, state = self.qpos[which, 0], np.concatenate([self.qpos[which, 1:], self.qvel[which]], 1)
         healthy = self.always[: len(x)]
-        if self.robot.healthy_reward:
+        if self.robot.can_fall:
             inside = _within(state, self.healthy[:, : len(x)])
             if np.count_nonzero(inside) < inside.size:
                 healthy = np.logical_and.reduce(inside, axis=1)
