@@ -208,10 +208,8 @@ def main() -> None:
 
 def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_envpool: bool) -> dict[str, Any]:
     packages = (*machine.OURS, "mujoco") + machine.PEERS * with_sb3 + ("envpool",) * with_envpool
-    data: dict[str, Any] = {"machine": machine.describe(packages), "rounds": rounds, "updates": UPDATES}
-    data |= {"replays": REPLAYS, "sb3 updates": SB3_UPDATES}
-    data["stepped"] = STEPPED
-    data["rates"] = {name: [] for name in robots}
+    counts = {"rounds": rounds, "updates": UPDATES, "replays": REPLAYS, "sb3 updates": SB3_UPDATES, "stepped": STEPPED}
+    data: dict[str, Any] = {"machine": machine.describe(packages)} | counts | {"rates": {name: [] for name in robots}}
     with Worker(RspoRobots) as rspo, Worker(Sb3Robots) as sb3, Worker(EnvpoolRobots) as envpool:
         for turn in range(turns):
             for name in robots:

@@ -56,17 +56,15 @@ def play(
             raise Stopped
         action = act(t, seen[t])[:episodes]
         actions.append(action)
-        ended = False
         if which is everyone:  # most of the time: nothing is copied by indices
             step = batch.step(which, to_env(action))
             obs[t + 1], rows.reward[t] = step.obs, step.reward
-            ended = _any(step.terminated) or _any(step.truncated)
         else:
             obs[t + 1], rows.live[t] = obs[t], live
             if which.size:
                 step = batch.step(which, to_env(action)[which])
                 obs[t + 1, which], rows.reward[t, which] = step.obs, step.reward
-                ended = _any(step.terminated) or _any(step.truncated)
+        ended = which.size and (_any(step.terminated) or _any(step.truncated))
         if record:
             rows.states.append(states())
         if ended:

@@ -111,10 +111,10 @@ def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Cal
 
     def advance(state: TrainState, references: References, key: Array, count: int) -> tuple[TrainState, Any]:
         rows = []
-        placed = partial(jax.device_put, device=everywhere())  # half of the time that a compiled program takes for it
+        placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
         learn_from, learn_key = placed((references, key))
         for _ in range(count):
-            # The number is no longer on every device: what is drawn with it would be drawn by each of them.
+            # Off the devices: with a number that is on each of them, each would draw the same noise and seeds.
             trajectory = play(state.policy, np.asarray(state.update), key)
             state, metrics = learn(state, learn_from, placed(trajectory), learn_key)
             rows.append(jax.device_get(metrics))
