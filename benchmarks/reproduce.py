@@ -125,7 +125,7 @@ def run(job: Job, folder: Path, core: int) -> None:
     cores = sorted(os.sched_getaffinity(0))
     with open(folder.with_suffix(".log"), "a") as log:
         subprocess.run(
-            [sys.executable, "-m", "rspo.cli", *command],
+            [sys.executable, "-m", "rspo", *command],
             stdout=log,
             stderr=log,
             check=True,

@@ -21,7 +21,7 @@ def cold_and_warm(env: str) -> dict[str, dict[str, float]]:
 def first_output(env: str, folder: Path, name: str) -> dict[str, float]:
     """Start the command on a terminal, note when each sign first shows, and stop it after the last."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "rspo.cli", "discover", env, "--out", str(folder / f"run-{name}")]
+    command = [sys.executable, "-m", "rspo", "discover", env, "--out", str(folder / f"run-{name}")]
     surroundings = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "TERM": "xterm", "COLUMNS": "160"}
     surroundings.pop("JAX_COMPILATION_CACHE_DIR", None)
     start = time.perf_counter()

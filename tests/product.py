@@ -43,7 +43,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def rspo(*arguments: str | Path, cwd: Path | None = None, **more: str) -> Outcome:
     """The command in a process of its own."""
-    return _outcome([sys.executable, "-m", "rspo.cli", *map(str, arguments)], cwd, more)
+    return _outcome([sys.executable, "-m", "rspo", *map(str, arguments)], cwd, more)
 
 
 def rigged(what: str, moment: int | str, where: Path, *arguments: str | Path, delay: float = 0.0) -> Outcome:

@@ -112,7 +112,7 @@ def test_a_run_goes_on_with_as_many_devices_as_it_began(tmp_path: Path) -> None:
     assert (start / "checkpoint.safetensors").exists()
     for folder, before in zip(folders, ([sys.executable, "-c", ON_ONE_CORE], []), strict=True):
         shutil.copytree(start, folder)
-        command = [*before, sys.executable, "-m", "rspo.cli", "resume", str(folder)]
+        command = [*before, sys.executable, "-m", "rspo", "resume", str(folder)]
         done = subprocess.run(command, env=product.environment(), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert results(folders[0]) == results(folders[1])

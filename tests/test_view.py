@@ -34,7 +34,7 @@ def on_a_terminal(*arguments: str | Path) -> product.Outcome:
     """The command with a terminal for all it reads and writes; `out` is all that the terminal got."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    command = [sys.executable, "-m", "rspo.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "rspo", *map(str, arguments)]
     environment = product.environment(TERM="xterm-256color")
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)

@@ -13,11 +13,12 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import tyro
 from rich.console import Console
 
+from rspo.arguments import parse
 from rspo.errors import InputError, RspoError, suggestion
 
 if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait for JAX
@@ -57,7 +58,7 @@ class Play:
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
-    strategy: tyro.conf.Positional[int | None] = None
+    strategy: Annotated[tyro.conf.Positional[int | None], tyro.conf.arg(metavar="[STRATEGY]")] = None
     """The strategy's number; without it, all of them in turn."""
     episodes: int = 1
     """Episodes to show of each."""
@@ -132,7 +133,7 @@ def run(arguments: list[str]) -> int:
 
 def list_(arguments: list[str]) -> int:
     """What there is to choose from."""
-    tyro.cli(_Nothing, args=arguments, prog="rspo list", description=list_.__doc__)
+    parse(_Nothing, arguments, "rspo list")
     from rspo.env import environments
     from rspo.objective import objectives
 
@@ -145,7 +146,7 @@ def list_(arguments: list[str]) -> int:
 
 @dataclass
 class _Nothing:
-    """No options."""
+    """What there is to choose from."""
 
 
 def discover(arguments: list[str]) -> int:
@@ -189,7 +190,7 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
         )
     default = merge(preset(env or "four-goals-easy", objective), settings, file or "")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
-    parsed = tyro.cli(Discover, default=Discover(**fields), args=arguments, prog="rspo discover")
+    parsed = parse(Discover, arguments, "rspo discover", Discover(**fields))
     config = Config(**{name: getattr(parsed, name) for name in fields})
     return config, parsed.out, parsed.log
 
@@ -256,7 +257,7 @@ def finish(archive: "Archive", out: Path) -> int:
 
 def report(arguments: list[str]) -> int:
     """Write the page of one run, or of several."""
-    options = tyro.cli(Report, args=arguments, prog="rspo report")
+    options = parse(Report, arguments, "rspo report")
     from rspo.report import write_comparison, write_report
 
     if not options.runs:
@@ -273,13 +274,13 @@ def resume(arguments: list[str]) -> int:
     """Go on with an interrupted run."""
     from rspo import api
 
-    options = tyro.cli(Resume, args=arguments, prog="rspo resume")
+    options = parse(Resume, arguments, "rspo resume")
     return finish(api.resume(options.run, log=options.log), options.run)
 
 
 def evaluate(arguments: list[str]) -> int:
     """Play every strategy of a run anew."""
-    options = tyro.cli(Evaluate, args=arguments, prog="rspo evaluate")
+    options = parse(Evaluate, arguments, "rspo evaluate")
     from rspo import api
     from rspo.run import summary
     from rspo.view import strategy_table
@@ -294,7 +295,7 @@ def evaluate(arguments: list[str]) -> int:
 
 def play(arguments: list[str]) -> int:
     """Watch a strategy."""
-    options = tyro.cli(Play, args=arguments, prog="rspo play")
+    options = parse(Play, arguments, "rspo play")
     from rspo import api, draw
 
     archive = api.load(options.run)
@@ -375,7 +376,3 @@ usage: rspo COMMAND ...
   report RUN [RUN ...]      make the page that shows a run, or compares several
 
 Try: rspo discover four-goals-easy"""
-
-
-if __name__ == "__main__":
-    main()

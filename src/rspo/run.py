@@ -301,7 +301,7 @@ def _is_free(folder: Path) -> bool:
 def _command() -> str:
     """The command line that this process was started with, if it was ours."""
     program = Path(sys.argv[0])
-    ours = program.stem == "rspo" or program.parts[-2:] == ("rspo", "cli.py")
+    ours = program.stem == "rspo" or program.parts[-2:] == ("rspo", "__main__.py")
     return shlex.join(["rspo", *sys.argv[1:]]) if ours else "python"
 
 

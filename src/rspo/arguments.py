@@ -1,0 +1,59 @@
+"""The words of a command, read by tyro; what it refuses in a box of several lines is said in one sentence."""
+
+import contextlib
+import io
+import re
+from typing import TypeVar
+
+import tyro
+
+from rspo.errors import InputError
+
+T = TypeVar("T")
+
+NUMBERS = {"INT": "a whole number", "FLOAT": "a number"}
+IN_OUR_WORDS = (
+    (
+        r"Error parsing (--\S+): invalid literal for int\(\) with base 10: (.+)",
+        r"\1 is \2, but it must be a whole number.",
+    ),
+    (r"Error parsing (--\S+): could not convert string to float: (.+)", r"\1 is \2, but it must be a number."),
+    (r"Error parsing (--\S+): Could not parse .* \[(.+)\] into .*float.*", r"\1 is \2, but each must be a number."),
+    *(
+        (
+            rf"Error parsing \[?(\S+?)\]?: no type matching {{None}}\|{kind} .* from \[(.+?)\].*",
+            rf"\1 is \2, but it must be {number}.",
+        )
+        for kind, number in NUMBERS.items()
+    ),
+    (r"invalid choice (.+) for argument '(.+)'. Expected one of \((.+)\)\.", r"\2 is \1, but it must be one of \3."),
+    (r"Missing value for argument '(.+)'. Expected 1 values\.", r"\1 needs a value."),
+    (r"Missing value for argument '(.+)'. Expected (\d+) values\.", r"\1 needs \2 values."),
+    (r"Missing from (rspo \w+): PATH .*", r"\1 needs a run folder, such as `\1 runs/four-goals-easy-rspo-seed0`."),
+)
+
+
+def parse(kind: type[T], arguments: list[str], prog: str, default: T | None = None) -> T:
+    """What the arguments say; `default` fills in the rest."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            if default is None:
+                return tyro.cli(kind, args=arguments, prog=prog)
+            return tyro.cli(kind, args=arguments, prog=prog, default=default)
+    except SystemExit as end:
+        if end.code == 0:  # it was asked for help
+            raise
+        raise InputError(f"{_sentence(said.getvalue())} `{prog} --help` explains all options.") from None
+
+
+def _sentence(box: str) -> str:
+    """The gist of a box: what is above its first rule, and what else could have been meant."""
+    lines = [line.strip(" │") for line in box.splitlines()[1:]]  # the first is the title
+    what, *rest = re.split(r"\n[─-]+\n", "\n".join(lines).lstrip("-\n"))
+    what = " ".join(what.split())
+    for pattern, ours in IN_OUR_WORDS:
+        if match := re.fullmatch(pattern, what):
+            return match.expand(ours)
+    meant = [name for part in rest if "Perhaps you meant" in part for name in re.findall(r"^(--[\w.-]+)", part, re.M)]
+    return f"{what.rstrip('.')}." + (f" Did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else "")
