@@ -47,6 +47,13 @@ def test_worlds_of_others_are_sound(name, spec):
     assert rspo.check_env(name) == spec
 
 
+def test_gymnasium_warns_once_however_many_are_made():
+    with pytest.warns(UserWarning, match="latest versioned environment `Acrobot-v1`") as warned:
+        batches = [adapt("gym:Acrobot").batch(3) for _ in range(2)]
+    assert len(batches) == 2
+    assert len(warned) == 1
+
+
 def test_gymnasiums_episodes_are_collected_as_they_are():
     """Every observation, reward and end, against an environment that the test steps itself."""
     played = collect(adapt("gym:CartPole-v1"), left, 5, KEY)

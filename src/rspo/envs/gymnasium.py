@@ -1,6 +1,7 @@
 """Any Gymnasium environment with Box observations and Box or Discrete actions: `gym:<id>`, an object, a vector env."""
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -22,11 +23,26 @@ def from_id(name: str) -> "GymEnv":
     if colon:
         check_module(module, "gymnasium")
     try:
-        env = GymEnv(lambda: gymnasium.make(name))
+        env = GymEnv(lambda: _make(name))
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(f"Gymnasium cannot make '{name}': {' '.join(str(error).split())}") from error
     if isinstance(env.entry_point, str):  # else a class or function that only this process has
         env.name = f"gym:{name}"
+    return env
+
+
+_MADE: set[str] = set()
+
+
+def _make(name: str) -> Any:
+    """What Gymnasium warns of, it says of the first one in a process, not of each."""
+    import gymnasium
+
+    if name in _MADE:
+        with warnings.catch_warnings(action="ignore"):
+            return gymnasium.make(name)
+    env = gymnasium.make(name)
+    _MADE.add(name)
     return env
 
 
