@@ -24,7 +24,7 @@ from worker import Worker
 
 IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
 STEPPED = (256, 100)  # environments and steps of each, with random actions
-UPDATES = 15  # of training in a row: the first after something else is a quarter slower, and an iteration has 240
+UPDATES = 15  # of training in a row: the first after something else is a quarter slower, and an iteration has hundreds
 REPLAYS = 3  # of a batch in a row, for the same reason
 SB3_UPDATES = 5  # each takes seconds
 

@@ -145,7 +145,7 @@ def alpha(rows: list[Summary]) -> str:
     lines = [
         "# What alpha does",
         "",
-        COMMAND.format("robot-alpha", " but for alpha and two iterations"),
+        COMMAND.format("robot-alpha", " but for alpha, two iterations and 240 updates"),
         "",
         f"Half-Cheetah, {rows[0]['steps'] / 1e6:.2f} million steps a policy, seed {rows[0]['seed']}: the first policy "
         "is the same in all rows.",
