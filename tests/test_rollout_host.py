@@ -195,8 +195,9 @@ def test_a_policy_in_plain_numpy_is_the_same_policy(space, normalize):
     noise = {"uniform": numbers.random, "normal": numbers.standard_normal}[wanted.noise.kind]
     noise = noise((3, *wanted.noise.shape), np.float32)
     for greedy in (True, False):
-        ours = actor.plain(policy).actor(greedy, noise)(1, obs)
+        ours = actor.plain(policy).actor(greedy, noise)(1, obs.reshape(100, 5))
         theirs = wanted.mode() if greedy else wanted.sample(noise[1])
+        theirs = theirs.reshape(100, *theirs.shape[2:])
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)

@@ -14,7 +14,7 @@ from rspo.distributions import Categorical, Distribution, Noise
 from rspo.policy import CLIP_OBS, LOG_STD, GaussianMLP, Policy
 
 Act = Callable[[int, np.ndarray], np.ndarray]
-"""The actions at step t of every episode that is played, for observations [n, A, O]."""
+"""The actions [B, ...] at step t of all agents in the episodes that are played, for their observations [B, O]."""
 
 
 def actor(policy: Callable[[Array], Distribution], device: Any, greedy: bool, noise: np.ndarray) -> Act:
@@ -22,7 +22,13 @@ def actor(policy: Callable[[Array], Distribution], device: Any, greedy: bool, no
     if isinstance(policy, Policy):
         return plain(policy).actor(greedy, noise)
     leaves, act = _placed(policy, device), _compiled(_form(policy), greedy)
-    return lambda t, obs: np.asarray(act(leaves, obs, noise[t]))
+    rows, agents = noise.shape[1] * noise.shape[2], noise.shape[1:3]
+
+    def ask(t: int, obs: np.ndarray) -> np.ndarray:
+        action = np.asarray(act(leaves, obs.reshape(*agents, -1), noise[t]))
+        return action.reshape(rows, *action.shape[2:])
+
+    return ask
 
 
 class Plain(NamedTuple):
@@ -36,13 +42,13 @@ class Plain(NamedTuple):
 
     def actor(self, greedy: bool, noise: np.ndarray) -> Act:
         """`Distribution.mode` or `.sample` of what the policy says, step by step."""
-        shape = noise.shape[1:3]
-        features, (weight, bias) = self._features(shape[0] * shape[1]), (self.weights[-1], self.biases[-1])
+        noise = noise.reshape(len(noise), -1, *noise.shape[3:])
+        features, (weight, bias) = self._features(noise.shape[1]), (self.weights[-1], self.biases[-1])
         if self.log_std is None:
             choose = lambda logits, t: logits.mode() if greedy else logits.sample(noise[t])  # noqa: E731
-            return lambda t, obs: choose(Categorical((features(obs).dot(weight) + bias).reshape(*shape, -1)), t)
+            return lambda t, obs: choose(Categorical(features(obs).dot(weight) + bias), t)
         added = bias + (0 if greedy else np.exp(self.log_std)) * noise  # known before the first step
-        return lambda t, obs: features(obs).dot(weight).reshape(added.shape[1:]) + added[t]
+        return lambda t, obs: features(obs).dot(weight) + added[t]
 
     def _features(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
         """The last hidden layer for as many observations at a time. Numbers stand once for each of them: NumPy takes as
@@ -52,8 +58,7 @@ class Plain(NamedTuple):
         seen = None if self.mean is None else (tile(self.mean), tile(self.deviation))
         low, high = np.array(-CLIP_OBS, np.float32), np.array(CLIP_OBS, np.float32)
 
-        def features(obs: np.ndarray) -> np.ndarray:
-            x = obs.reshape(rows, -1)
+        def features(x: np.ndarray) -> np.ndarray:
             if seen is not None:
                 x = np.minimum(np.maximum((x - seen[0]) / seen[1], low), high)
             for weight, bias in layers:

@@ -5,7 +5,7 @@ own where the environment can be made by name, else in threads.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,14 @@ class HostStep(NamedTuple):
     truncated: np.ndarray  # [K] the environment cut the episode short: future reward was possible
 
 
+class Ends(NamedTuple):
+    """The last step of a stretch: the first in which an episode ended, or the one before the horizon."""
+
+    t: int
+    terminated: np.ndarray  # [K]
+    truncated: np.ndarray  # [K]
+
+
 class Batch(abc.ABC):
     """Some instances of one environment; `which` of them is always in ascending order. Only one thread uses it at a
     time, not always the same."""
@@ -33,6 +41,19 @@ class Batch(abc.ABC):
     @abc.abstractmethod
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their own units."""
+
+    def stretch(self, t: int, ask: Callable[[int], np.ndarray], obs: np.ndarray, reward: np.ndarray) -> Ends:
+        """From step t on, as many as end no episode and the one that does, in the first K instances: `ask(t)` gives the
+        actions of each, and obs [T + 1, K, A, O] and reward [T, K, A] are to be filled in. Only for speed: a batch that
+        knows how to do many steps faster than one after another may."""
+        everyone = np.arange(obs.shape[1])
+        for now in range(t, len(reward)):
+            step = self.step(everyone, ask(now))
+            obs[now + 1], reward[now] = step.obs, step.reward
+            # A quarter of the time of `any`.
+            if np.count_nonzero(step.terminated) or np.count_nonzero(step.truncated):
+                break
+        return Ends(now, step.terminated, step.truncated)
 
     def state(self) -> Any:
         """What `describe` and drawings need to know of all the instances: leaves [size, ...] of their own memory."""

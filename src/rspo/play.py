@@ -1,6 +1,7 @@
 """Playing one share of a host environment's episodes, from their start to the horizon: plain NumPy, in any process."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,34 +45,29 @@ def play(
     """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that one
     that is compiled is compiled for one size."""
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
-    to_env, everyone = spec.action_space.converter((episodes, spec.agents)), np.arange(episodes)
+    everyone, nobody = np.arange(episodes), np.zeros(0, bool)
     seen = np.zeros((spec.horizon + 1, lanes, spec.agents, spec.obs_size), np.float32)
     obs = seen[:, :episodes]
     obs[0] = batch.reset(everyone, seeds)
     states = lambda: jax.tree.map(lambda leaf: leaf[:episodes], batch.state())  # noqa: E731
-    rows, actions = _empty(spec, obs, states() if record else None), []
-    live, cut, which = np.ones(episodes, bool), np.zeros(episodes, bool), everyone
-    for t in range(spec.horizon):
-        if stop.is_set():
-            raise Stopped
-        action = act(t, seen[t])[:episodes]
-        actions.append(action)
-        if which is everyone:  # most of the time: nothing is copied by indices
-            step = batch.step(which, to_env(action))
-            obs[t + 1], rows.reward[t] = step.obs, step.reward
+    rows = _empty(spec, obs, states() if record else None)
+    actions: list[np.ndarray] = []
+    ask = _asker(spec, act, seen, episodes, actions, stop)
+    live, cut, which, t = np.ones(episodes, bool), np.zeros(episodes, bool), everyone, 0
+    while t < spec.horizon:
+        if which is everyone and not record:  # most of the time
+            t, terminated, truncated = batch.stretch(t, ask, obs, rows.reward)
         else:
             obs[t + 1], rows.live[t] = obs[t], live
+            action, terminated, truncated = ask(t), nobody, nobody
             if which.size:
-                step = batch.step(which, to_env(action)[which])
+                step = batch.step(which, action[which])
                 obs[t + 1, which], rows.reward[t, which] = step.obs, step.reward
-        ended = which.size and (_any(step.terminated) or _any(step.truncated))
-        if record:
-            rows.states.append(states())
-        if ended:
-            rows.truncated[t, which] = step.truncated & ~step.terminated
-            live[which] = ~(step.terminated | step.truncated)
-        elif which is everyone:
-            continue
+                terminated, truncated = step.terminated, step.truncated
+            if record:
+                rows.states.append(states())
+        rows.truncated[t, which] = truncated & ~terminated
+        live[which] = ~(terminated | truncated)
         rows.terminated[t] = ~live & ~rows.truncated[t]
         # An episode that the environment itself cut short is not followed by another: values bootstrap from its end.
         cut |= rows.truncated[t]
@@ -80,12 +76,27 @@ def play(
             obs[t + 1, again] = batch.reset(again, seeds[again])
             live[again] = True
         which = everyone if live.all() else np.flatnonzero(live)
-    rows.action = np.stack(actions)
+        t += 1
+    rows.action = np.stack(actions).reshape(spec.horizon, lanes, spec.agents, *actions[0].shape[1:])[:, :episodes]
     return rows
 
 
-def _any(flags: np.ndarray) -> bool:
-    return bool(np.count_nonzero(flags))  # a quarter of the time of `flags.any()`
+def _asker(
+    spec: Spec, act: Act, seen: np.ndarray, episodes: int, actions: list[np.ndarray], stop: threading.Event
+) -> Callable[[int], np.ndarray]:
+    """What the environment gets at each step, for what is seen then; the policy's own actions are noted."""
+    lanes, agents = seen.shape[1:3]
+    to_env, flat = spec.action_space.converter(lanes * agents), seen.reshape(len(seen), lanes * agents, -1)
+    empty, stopped = (lanes, agents, *spec.action_space.shape), stop.is_set
+
+    def ask(t: int) -> np.ndarray:
+        if stopped():
+            raise Stopped
+        action = act(t, flat[t])
+        actions.append(action)
+        return to_env(action).reshape(empty)[:episodes]
+
+    return ask
 
 
 def _empty(spec: Spec, obs: np.ndarray, start: Any) -> Record:

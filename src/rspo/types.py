@@ -23,11 +23,16 @@ class Discrete(NamedTuple):
     def continuous(self) -> bool:
         return False
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return ()
+
     def to_env(self, action: Any) -> Any:
         """What the environment gets for an action of the policy's."""
         return action
 
-    def converter(self, shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
         """`to_env` for NumPy arrays, as copies: an environment may write into what it gets."""
         return np.copy
 
@@ -50,15 +55,20 @@ class Box(NamedTuple):
     def n(self) -> int:
         return len(self.low)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return (self.n,)
+
     def to_env(self, action: Any) -> Any:
         """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to the bounds."""
         low, high, middle, half = _scale(self)
         xp = action.__array_namespace__()
         return xp.minimum(xp.maximum(middle + half * action, low), high)  # a third of the time of NumPy's clip
 
-    def converter(self, shape: tuple[int, ...]) -> Callable[[np.ndarray], np.ndarray]:
-        """`to_env` for NumPy arrays of this shape, one after another: without what takes longer than to compute."""
-        low, high, middle, half = (np.ascontiguousarray(np.broadcast_to(x, (*shape, self.n))) for x in _scale(self))
+    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
+        """`to_env` for NumPy arrays [rows, n], one after another: without what takes longer than to compute."""
+        low, high, middle, half = (np.ascontiguousarray(np.broadcast_to(x, (rows, self.n))) for x in _scale(self))
         maximum, minimum = np.maximum, np.minimum
         if (middle == 0).all() and (half == 1).all():
             return lambda action: minimum(maximum(action, low), high)

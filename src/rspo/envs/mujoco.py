@@ -8,7 +8,7 @@ import abc
 import copy
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from rspo.errors import InputError, suggestion
 from rspo.gait_descriptor import Episode, describe_gaits
 from rspo.gait_drawing import strip
 from rspo.gait_pictures import Portrait, photographs, portrait
-from rspo.host import Batch, HostEnv, HostStep
+from rspo.host import Batch, Ends, HostEnv, HostStep
 from rspo.linkage import Linkage, far_to_near, linkage
 from rspo.robot_scene import ground, robot_scene
 from rspo.types import Box, Descriptor, Played, Shape, Spec, Trajectory
@@ -29,6 +29,7 @@ HORIZON = 512
 FREE = (-np.inf, np.inf)
 IMPACT_COST, MOST_IMPACT_COST = 5e-7, 10.0
 Rows = np.ndarray | slice  # some of the instances, or all of them
+EVERYONE = slice(None)  # a view: no copies are gathered
 
 
 @dataclass(frozen=True)
@@ -181,22 +182,25 @@ class Simulations(Batch):
         return seen.obs[:, None]
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
-        action, robot = action[:, 0], self.robot
-        # A slice of all is a view: no copies are gathered.
-        rows = slice(None) if len(which) == len(self.x) else which
+        action = action[:, 0]
+        rows = EVERYONE if len(which) == len(self.x) else which
         self.simulate(rows, action)
         seen, never = self.look(rows), self.never[: len(which)]
-        reward = (seen.x - self.x[rows]) / self.dt
+        reward = self.reward(seen.x - self.x[rows], seen.healthy, self.costs(rows, action))
         self.x[rows] = seen.x
-        fell = never
-        # Every operation on so few numbers takes as long as a tenth of a robot's step: none that changes nothing.
-        if robot.forward != 1:
-            reward *= robot.forward
-        if robot.can_fall:
-            reward += robot.healthy_reward * seen.healthy
-            fell = ~seen.healthy if self.fall == "end" else never
-        reward -= self.costs(rows, action)
+        fell = ~seen.healthy if self.robot.can_fall and self.fall == "end" else never
         return HostStep(seen.obs[:, None], reward[:, None], fell, never)
+
+    def reward(self, way: np.ndarray, healthy: np.ndarray, cost: np.ndarray) -> np.ndarray:
+        """For the way that a step took along the track, of any shape."""
+        # Every operation on so few numbers takes as long as a tenth of a robot's step: none that changes nothing.
+        reward = way / self.dt
+        if self.robot.forward != 1:
+            reward *= self.robot.forward
+        if self.robot.can_fall:
+            reward += self.robot.healthy_reward * healthy
+        reward -= cost
+        return reward
 
     def simulate(self, which: Rows, action: np.ndarray) -> None:
         self.ctrl[which] = action
@@ -232,7 +236,30 @@ class Planar(Simulations):
         return Seen(x, healthy, state)
 
     def costs(self, which: Rows, action: np.ndarray) -> np.ndarray:
-        return self.robot.ctrl_cost * np.add.reduce(np.square(action), 1)
+        return self.robot.ctrl_cost * np.add.reduce(np.square(action), -1)
+
+    def stretch(self, t: int, ask: Callable[[int], np.ndarray], obs: np.ndarray, reward: np.ndarray) -> Ends:
+        """Step by step only what the next action depends on; the rewards of all steps at once."""
+        if obs.shape[1] < len(self.x) or self.fall != "end":
+            return super().stretch(t, ask, obs, reward)
+        shown, healthy, x = obs[:, :, 0], self.always, self.qpos[:, 0]
+        track, actions, state = [self.x.copy()], [], (self.qpos[:, 1:], self.qvel)
+        for now in range(t, len(reward)):
+            action = ask(now)[:, 0]
+            self.simulate(EVERYONE, action)
+            actions.append(action)
+            track.append(x.copy())
+            if self.robot.can_fall:
+                healthy, shown[now + 1] = self.look(EVERYONE)[1:]
+                if np.count_nonzero(healthy) < len(healthy):
+                    break
+            else:  # and is shown as it is
+                np.concatenate(state, 1, out=shown[now + 1])
+        well = np.ones((len(actions), len(x)), bool)
+        well[-1] = healthy
+        reward[t : now + 1, :, 0] = self.reward(np.diff(track, axis=0), well, self.costs(EVERYONE, np.stack(actions)))
+        self.x[:] = x
+        return Ends(now, ~healthy, self.never)
 
 
 class WholeBody(Simulations):
