@@ -63,7 +63,10 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     ) -> tuple[TrainState, dict[str, Array]]:
         _, ppo_key, objective_key = _update_keys(key, state.update)
         policy = state.policy
-        trajectory = _shared(trajectory)
+        if (
+            settings.minibatches == 1
+        ):  # else every device needs all samples anyway, and each sum would be a meeting more
+            trajectory = _shared(trajectory)
         score = objective.score(state.objective, trajectory, references, state.update / settings.updates)
         returns = state.returns
         if returns is not None:
