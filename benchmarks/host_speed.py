@@ -4,9 +4,11 @@
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
 Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, a
-thread a core, with no policy and no rewards; what a reset takes is in it. With `--envpool` the stepper is measured
-alone too, beside envpool's: 256 environments, random actions, observations, rewards and all. Everything is measured in
-turns, several times over; the machine should have nothing else to do. `--quick` only shows that it works.
+process a core, with no policy and no rewards, and without what resets take. Training is measured in both ways that
+there are to use all cores: one run on all of them, and as many runs side by side, one on each, as `reproduce.py --jobs`
+has them. With `--envpool` the stepper is measured alone too, beside envpool's: 256 environments, random actions,
+observations, rewards and all. Everything is measured in turns, several times over; the machine should have nothing else
+to do. `--quick` only shows that it works.
 """
 
 import argparse
@@ -14,6 +16,8 @@ import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +29,17 @@ from worker import Worker
 IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
 STEPPED = (256, 100)  # environments and steps of each, with random actions
 UPDATES = 15  # of training in a row: the first after something else is a quarter slower, and an iteration has hundreds
-REPLAYS = 3  # of a batch in a row, for the same reason
+REPEATS = 3  # of a batch in a row, for the same reason
+ROUNDS = 2  # in a turn: a little of each, again and again, for a shared machine changes its speed from second to second
 SB3_UPDATES = 5  # each takes seconds
 
 HEAD = """# Speed of training on MuJoCo's robots
 
 Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
-simulations of one batch of the fresh policy's again, resets and all, on a thread a core, without policy and rewards;
-*collect*: playing that batch; *rspo*: 15 updates of training, collecting and learning, from the start of an iteration;
-these three one after another, three times in a turn; *sb3*: five updates of Stable-Baselines3's PPO with the same
+engine's steps alone for one batch of the fresh policy's, a process a core, without policy, rewards and resets;
+*collect*: playing that batch, on all cores; *rspo*: 15 updates of training, collecting and learning, from the start of
+an iteration, one run on all cores; *rspo, a run a core*: the same in runs side by side, each on one core, their rates
+added up; these one after another, twice in a turn; *sb3*: five updates of Stable-Baselines3's PPO with the same
 network, batch and normalisation, which goes on learning from turn to turn, one environment an episode; *stepper* and
 *envpool*: 256 environments and random actions, with observations and rewards.
 
@@ -41,13 +47,16 @@ network, batch and normalisation, which goes on learning from turn to turn, one 
 
 
 class RspoRobots:
-    """rspo's training and the raw physics below it."""
+    """rspo's training and the raw physics below it, on all cores or on one."""
 
-    def __init__(self) -> None:
+    def __init__(self, core: int | None = None) -> None:
+        if core is not None:
+            os.sched_setaffinity(0, {core})
         from rspo.parallel import use_cores
 
         use_cores()
         self.runs: dict[str, Any] = {}
+        self.played: dict[str, Any] = {}
 
     def _run(self, name: str) -> Any:
         from rspo.archive import Archive
@@ -60,33 +69,39 @@ class RspoRobots:
             tools = Tools(env, config)
             start = (tools.begin(0, 1).state, tools.references(Archive(config)), keys(config, 0, 1).train)
             self.runs[name] = (env, config, tools, start)
-            self.train(name, 1, 1)  # compiles
+            tools.trainer.advance(*start, 1)  # compiles
         return self.runs[name]
 
-    def train(self, name: str, rounds: int, updates: int) -> dict[str, float]:
-        """Environment steps a second of training, of collecting with the fresh policy and of its physics alone: a
-        little of each, round after round, for a shared machine is not as fast in this second as in the next."""
-        import jax
+    def train(self, name: str) -> dict[str, float]:
+        """Environment steps a second of training, and of collecting with the fresh policy."""
+        from rspo.rollout import collect
 
+        env, config, tools, (state, references, key) = self._run(name)
+        begun = time.perf_counter()
+        for _ in range(REPEATS):
+            collect(env, state.policy, config.episodes(env.spec), key, padding="restart")
+        collected = time.perf_counter()
+        tools.trainer.advance(state, references, key, UPDATES)
+        trained = time.perf_counter()
+        return {
+            "collect": REPEATS * config.ppo.batch / (collected - begun),
+            "rspo": UPDATES * config.ppo.batch / (trained - collected),
+        }
+
+    def physics(self, name: str) -> float:
+        """Environment steps a second of nothing but the engine's steps, for a batch of the fresh policy's, on one
+        thread; the time that resets take is not counted."""
         from rspo.rollout import collect
         from rspo.rollout_host import episode_seeds
 
-        env, config, tools, start = self._run(name)
-        state, _, key = start
-        episodes, threads = config.episodes(env.spec), jax.device_count()
-        seconds = dict.fromkeys(("collect", "physics", "rspo"), 0.0)
-        for _ in range(rounds):
-            for _ in range(REPLAYS):
-                begun = time.perf_counter()
-                played = collect(env, state.policy, episodes, key, padding="restart")
-                seconds["collect"] += (time.perf_counter() - begun) / REPLAYS
-            action, seeds = env.spec.action_space.to_env(played.action)[:, :, 0], episode_seeds(key, episodes)
-            for _ in range(REPLAYS):
-                seconds["physics"] += _replay(env, seeds, action, played.terminated, threads) / REPLAYS
-            begun = time.perf_counter()
-            tools.trainer.advance(*start, updates)
-            seconds["rspo"] += (time.perf_counter() - begun) / updates
-        return {what: rounds * config.ppo.batch / spent for what, spent in seconds.items()}
+        env, config, _, (state, _, key) = self._run(name)
+        if name not in self.played:
+            self.played[name] = collect(env, state.policy, config.episodes(env.spec), key, padding="restart")
+        played, episodes = self.played[name], config.episodes(env.spec)
+        action = env.spec.action_space.to_env(played.action)[:, :, 0].astype(np.float64)
+        fallen = [np.flatnonzero(row) for row in played.terminated]
+        spent = sum(_replay(env, episode_seeds(key, episodes), action, fallen) for _ in range(REPEATS))
+        return REPEATS * config.ppo.batch / spent
 
     def step(self, name: str, environments: int, steps: int) -> float:
         """Environment steps a second with random actions, on a thread a core."""
@@ -111,27 +126,21 @@ class RspoRobots:
             return share * len(batches) * steps / (time.perf_counter() - begun)
 
 
-def _replay(env: Any, seeds: np.ndarray, action: np.ndarray, fell: np.ndarray, threads: int) -> float:
-    """Seconds of the engine's steps and resets for these actions [T, N, D], each thread with its share of robots."""
-    shares = np.array_split(np.arange(len(seeds)), threads)
-    batches = [env.batch(len(share)) for share in shares]
-    given = [action[:, share].astype(np.float64) for share in shares]
-    fallen = [[np.flatnonzero(row) for row in fell[:, share]] for share in shares]
-
-    def replay(batch: Any, own: np.ndarray, given: np.ndarray, fallen: list[np.ndarray]) -> None:
-        ctrl, step, nstep = batch.ctrl, batch.engine.step, env.robot.frame_skip
-        batch.reset(np.arange(len(own)), own)
-        for row, again in zip(given, fallen, strict=True):
-            ctrl[:] = row
-            step(nstep=nstep)
-            if again.size:
-                own[again] += 1
-                batch.reset(again, own[again])
-
-    with ThreadPoolExecutor(threads) as pool:
-        begun = time.perf_counter()
-        list(pool.map(replay, batches, [seeds[share] for share in shares], given, fallen))
-        return time.perf_counter() - begun
+def _replay(env: Any, seeds: np.ndarray, action: np.ndarray, fallen: list[np.ndarray]) -> float:
+    """Seconds of the engine's steps for these actions [T, N, D] and falls."""
+    batch, nstep = env.batch(len(seeds)), env.robot.frame_skip
+    batch.reset(np.arange(len(seeds)), seeds)
+    ctrl, step, now = batch.ctrl, batch.engine.step, time.perf_counter
+    resets, begun = 0.0, now()
+    for row, again in zip(action, fallen, strict=True):
+        ctrl[:] = row
+        step(nstep=nstep)
+        if again.size:
+            stopped = now()
+            seeds[again] += 1
+            batch.reset(again, seeds[again])
+            resets += now() - stopped
+    return now() - begun - resets
 
 
 class EnvpoolRobots:
@@ -201,20 +210,23 @@ def main() -> None:
     parser.add_argument("--no-sb3", action="store_true", help="leave Stable-Baselines3 out")
     parser.add_argument("--envpool", action="store_true", help="measure the stepper alone too, and envpool's")
     options = parser.parse_args()
-    turns, rounds = (1, 1) if options.quick else (5, 3)
+    turns, rounds = (1, 1) if options.quick else (5, ROUNDS)
     data = measure(options.robots, turns, rounds, not options.no_sb3, options.envpool)
     publish(options.out, data, markdown(data))
 
 
 def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_envpool: bool) -> dict[str, Any]:
     packages = (*machine.OURS, "mujoco") + machine.PEERS * with_sb3 + ("envpool",) * with_envpool
-    counts = {"rounds": rounds, "updates": UPDATES, "replays": REPLAYS, "sb3 updates": SB3_UPDATES, "stepped": STEPPED}
+    counts = {"rounds": rounds, "updates": UPDATES, "repeats": REPEATS, "sb3 updates": SB3_UPDATES, "stepped": STEPPED}
     data: dict[str, Any] = {"machine": machine.describe(packages)} | counts | {"rates": {name: [] for name in robots}}
-    with Worker(RspoRobots) as rspo, Worker(Sb3Robots) as sb3, Worker(EnvpoolRobots) as envpool:
+    with ExitStack() as stack:
+        rspo, sb3, envpool = (stack.enter_context(Worker(one)) for one in (RspoRobots, Sb3Robots, EnvpoolRobots))
+        cores = sorted(os.sched_getaffinity(0))
+        each = [stack.enter_context(Worker(partial(RspoRobots, core))) for core in cores]
         for turn in range(turns):
             for name in robots:
                 say(f"turn {turn + 1}/{turns}: {name}")
-                rates = rspo("train", name, rounds, UPDATES)
+                rates = _mean([_round(rspo, each, name) for _ in range(rounds)])
                 if with_sb3:
                     rates |= {f"sb3 {kind}": sb3("train", name, kind, SB3_UPDATES) for kind in ("dummy", "subproc")}
                 if with_envpool:
@@ -223,10 +235,25 @@ def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_env
     return data
 
 
+def _round(rspo: Worker, each: list[Worker], name: str) -> dict[str, float]:
+    """A little of each: on all cores together, then on each by itself, all at the same time."""
+    with ThreadPoolExecutor(len(each)) as pool:
+        physics = sum(pool.map(lambda one: one("physics", name), each))
+        together = rspo("train", name)
+        alone = sum(pool.map(lambda one: one("train", name)["rspo"], each))
+    return {"physics": physics} | together | {"rspo, a run a core": alone}
+
+
+def _mean(rounds: list[dict[str, float]]) -> dict[str, float]:
+    """Of rates, over the same number of steps each."""
+    return {what: statistics.harmonic_mean([one[what] for one in rounds]) for what in rounds[0]}
+
+
 def markdown(data: dict[str, Any]) -> str:
     """Medians over the turns; shares and ratios turn by turn, then their median."""
     columns = list(next(iter(data["rates"].values()))[0])
     pairs = [("rspo", c) for c in columns if c == "physics" or c.startswith("sb3")]
+    pairs.insert(1, ("rspo, a run a core", "physics"))
     pairs += [("stepper", "envpool")] * ("envpool" in columns)
     head = [*(f"{c}, steps/s" for c in columns), *(f"{one} / {other}" for one, other in pairs)]
     lines = [
