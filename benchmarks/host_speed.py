@@ -17,7 +17,6 @@ import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +46,9 @@ network, batch and normalisation, which goes on learning from turn to turn, one 
 
 
 class RspoRobots:
-    """rspo's training and the raw physics below it, on all cores or on one."""
+    """rspo's training and the raw physics below it, on the cores that this process may use."""
 
-    def __init__(self, core: int | None = None) -> None:
-        if core is not None:
-            os.sched_setaffinity(0, {core})
+    def __init__(self) -> None:
         from rspo.parallel import use_cores
 
         use_cores()
@@ -99,9 +96,10 @@ class RspoRobots:
             self.played[name] = collect(env, state.policy, config.episodes(env.spec), key, padding="restart")
         played, episodes = self.played[name], config.episodes(env.spec)
         action = env.spec.action_space.to_env(played.action)[:, :, 0].astype(np.float64)
-        fallen = [np.flatnonzero(row) for row in played.terminated]
-        spent = sum(_replay(env, episode_seeds(key, episodes), action, fallen) for _ in range(REPEATS))
-        return REPEATS * config.ppo.batch / spent
+        fallen, batch = [np.flatnonzero(row) for row in played.terminated], env.batch(episodes)
+        replay = lambda: _replay(batch, env.robot.frame_skip, episode_seeds(key, episodes), action, fallen)  # noqa: E731
+        replay()  # the first after something else is slower
+        return REPEATS * config.ppo.batch / sum(replay() for _ in range(REPEATS))
 
     def step(self, name: str, environments: int, steps: int) -> float:
         """Environment steps a second with random actions, on a thread a core."""
@@ -126,9 +124,8 @@ class RspoRobots:
             return share * len(batches) * steps / (time.perf_counter() - begun)
 
 
-def _replay(env: Any, seeds: np.ndarray, action: np.ndarray, fallen: list[np.ndarray]) -> float:
+def _replay(batch: Any, nstep: int, seeds: np.ndarray, action: np.ndarray, fallen: list[np.ndarray]) -> float:
     """Seconds of the engine's steps for these actions [T, N, D] and falls."""
-    batch, nstep = env.batch(len(seeds)), env.robot.frame_skip
     batch.reset(np.arange(len(seeds)), seeds)
     ctrl, step, now = batch.ctrl, batch.engine.step, time.perf_counter
     resets, begun = 0.0, now()
@@ -221,8 +218,7 @@ def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_env
     data: dict[str, Any] = {"machine": machine.describe(packages)} | counts | {"rates": {name: [] for name in robots}}
     with ExitStack() as stack:
         rspo, sb3, envpool = (stack.enter_context(Worker(one)) for one in (RspoRobots, Sb3Robots, EnvpoolRobots))
-        cores = sorted(os.sched_getaffinity(0))
-        each = [stack.enter_context(Worker(partial(RspoRobots, core))) for core in cores]
+        each = [stack.enter_context(_on_core(core)) for core in sorted(os.sched_getaffinity(0))]
         for turn in range(turns):
             for name in robots:
                 say(f"turn {turn + 1}/{turns}: {name}")
@@ -235,8 +231,18 @@ def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_env
     return data
 
 
+def _on_core(core: int) -> Worker:
+    """On that one alone from its start, as `reproduce.py` starts its jobs."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        return Worker(RspoRobots)
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def _round(rspo: Worker, each: list[Worker], name: str) -> dict[str, float]:
-    """A little of each: on all cores together, then on each by itself, all at the same time."""
+    """A little of each: the physics on every core at the same time, a run on all of them, a run on every one."""
     with ThreadPoolExecutor(len(each)) as pool:
         physics = sum(pool.map(lambda one: one("physics", name), each))
         together = rspo("train", name)

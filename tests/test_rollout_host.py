@@ -1,5 +1,6 @@
 """Collecting from a host environment: the same record as from a JAX environment."""
 
+import dataclasses
 from functools import partial
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import pytest
 
 from rspo import actor, rollout_host
 from rspo.distributions import Gaussian
+from rspo.env import make
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.policy import init_policy, uniform_policy
@@ -69,8 +71,9 @@ class WrappedBatch(Batch):
 
 @pytest.mark.parametrize("padding", ["count", "drop"])
 @pytest.mark.parametrize("greedy", [True, False])
-def test_both_collectors_give_the_same_trajectory(padding, greedy):
-    settings = {"padding": padding, "greedy": greedy, "record": True}
+@pytest.mark.parametrize("record", [True, False])
+def test_both_collectors_give_the_same_trajectory(padding, greedy, record):
+    settings = {"padding": padding, "greedy": greedy, "record": record}
     compiled = jax.jit(partial(collect, Clock(), episodes=EPISODES, **settings))
     ours = compiled(POLICY, key=KEY)
     theirs = collect(Wrapped(Clock(), EPISODES, KEY), POLICY, EPISODES, KEY, **settings)
@@ -83,6 +86,19 @@ def test_both_collectors_give_the_same_trajectory(padding, greedy):
         assert mine.dtype == other.dtype
         np.testing.assert_allclose(mine, other, rtol=1e-6)
     assert not theirs.live.all()
+
+
+@pytest.mark.parametrize("name", ["hopper", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
+@pytest.mark.parametrize("padding", ["restart", "count"])
+def test_an_episode_is_the_same_whether_it_is_recorded_or_not(name, padding):
+    """Five of them, so that one core has fewer than another; falls, choices, several agents."""
+    env = make(name)
+    policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
+    one, other = (collect(env, policy, 5, KEY, padding=padding, record=record) for record in (True, False))
+    rollout_host.leave(env)
+    one = dataclasses.replace(one, state=None, start=None)
+    for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(mine, its)
 
 
 class Rows(HostEnv):

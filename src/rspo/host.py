@@ -43,9 +43,10 @@ class Batch(abc.ABC):
         """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their own units."""
 
     def stretch(self, t: int, ask: Callable[[int], np.ndarray], obs: np.ndarray, reward: np.ndarray) -> Ends:
-        """From step t on, as many as end no episode and the one that does, in the first K instances: `ask(t)` gives the
-        actions of each, and obs [T + 1, K, A, O] and reward [T, K, A] are to be filled in. Only for speed: a batch that
-        knows how to do many steps faster than one after another may."""
+        """From step t < T on, as many as end no episode and the one that does, in the first K instances; obs
+        [T + 1, K, A, O] and reward [T, K, A] are to be filled in. `ask(t)` gives the actions for obs[t], which must be
+        there by then; it is called once for each step, in their order, and may raise. Only for speed: a batch that can
+        do many steps faster than one after another may, as long as the numbers are those of `step`."""
         everyone = np.arange(obs.shape[1])
         for now in range(t, len(reward)):
             step = self.step(everyone, ask(now))

@@ -87,14 +87,14 @@ def _asker(
     """What the environment gets at each step, for what is seen then; the policy's own actions are noted."""
     lanes, agents = seen.shape[1:3]
     to_env, flat = spec.action_space.converter(lanes * agents), seen.reshape(len(seen), lanes * agents, -1)
-    empty, stopped = (lanes, agents, *spec.action_space.shape), stop.is_set
+    shape, stopped = (lanes, agents, *spec.action_space.shape), stop.is_set
 
     def ask(t: int) -> np.ndarray:
         if stopped():
             raise Stopped
         action = act(t, flat[t])
         actions.append(action)
-        return to_env(action).reshape(empty)[:episodes]
+        return to_env(action).reshape(shape)[:episodes]
 
     return ask
 

@@ -54,6 +54,9 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     objective, settings = config.method, config.ppo
     optimizer = ppo.make_optimizer(settings)
     episodes = config.episodes(env.spec)
+    # What is cut into minibatches every device needs as a whole, and each sum over shares would be one more meeting of
+    # all of them. Playing a JAX environment is shared by this too, and worth more.
+    shared = settings.minibatches == 1 or not isinstance(env, HostEnv)
 
     def play(policy: Policy, update: Any, key: Array) -> Trajectory:
         return collect(env, policy, episodes, _update_keys(key, update)[0], padding=settings.padding)
@@ -63,9 +66,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     ) -> tuple[TrainState, dict[str, Array]]:
         _, ppo_key, objective_key = _update_keys(key, state.update)
         policy = state.policy
-        if (
-            settings.minibatches == 1
-        ):  # else every device needs all samples anyway, and each sum would be a meeting more
+        if shared:
             trajectory = _shared(trajectory)
         score = objective.score(state.objective, trajectory, references, state.update / settings.updates)
         returns = state.returns

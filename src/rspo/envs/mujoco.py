@@ -239,22 +239,23 @@ class Planar(Simulations):
         return self.robot.ctrl_cost * np.add.reduce(np.square(action), -1)
 
     def stretch(self, t: int, ask: Callable[[int], np.ndarray], obs: np.ndarray, reward: np.ndarray) -> Ends:
-        """Step by step only what the next action depends on; the rewards of all steps at once."""
+        """Step by step only what the next action depends on; the rewards of all steps at once, as `step` gives them."""
         if obs.shape[1] < len(self.x) or self.fall != "end":
             return super().stretch(t, ask, obs, reward)
         shown, healthy, x = obs[:, :, 0], self.always, self.qpos[:, 0]
         track, actions, state = [self.x.copy()], [], (self.qpos[:, 1:], self.qvel)
+        as_it_is = not self.robot.can_fall and self.robot.clip_velocity == np.inf
         for now in range(t, len(reward)):
             action = ask(now)[:, 0]
             self.simulate(EVERYONE, action)
             actions.append(action)
             track.append(x.copy())
-            if self.robot.can_fall:
-                healthy, shown[now + 1] = self.look(EVERYONE)[1:]
-                if np.count_nonzero(healthy) < len(healthy):
-                    break
-            else:  # and is shown as it is
+            if as_it_is:
                 np.concatenate(state, 1, out=shown[now + 1])
+                continue
+            healthy, shown[now + 1] = self.look(EVERYONE)[1:]
+            if np.count_nonzero(healthy) < len(healthy):
+                break
         well = np.ones((len(actions), len(x)), bool)
         well[-1] = healthy
         reward[t : now + 1, :, 0] = self.reward(np.diff(track, axis=0), well, self.costs(EVERYONE, np.stack(actions)))
