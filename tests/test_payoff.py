@@ -21,7 +21,7 @@ from rspo.errors import InputError
 from rspo.payoff import CrossPlay, SideBySide, make_cross_play, usual_episodes
 from rspo.run import Run
 from rspo.types import Discrete, Spec, Step
-from test_rollout_host import Wrapped
+from test_rollout_host import Wrapped, share_noise
 from worlds import Tabular
 
 EPISODES = 12
@@ -127,8 +127,9 @@ def test_the_mean_is_symmetric_and_agrees_with_the_roles() -> None:
 # ---- other worlds
 
 
-def test_the_host_plays_the_same_game() -> None:
+def test_the_host_plays_the_same_game(monkeypatch: pytest.MonkeyPatch) -> None:
     key, random = jax.random.key(3), np.random.default_rng(0)
+    share_noise(monkeypatch, EPISODES, key)
     policies = Tabular(jnp.asarray(random.normal(size=(2, 10, 5)), jnp.float32))
     ours = make_cross_play(MonsterHunt(), EPISODES)(policies, key)
     theirs = make_cross_play(Wrapped(MonsterHunt(), EPISODES, key), EPISODES)(policies, key)

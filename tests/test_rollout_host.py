@@ -69,10 +69,23 @@ class WrappedBatch(Batch):
         return jax.tree.map(lambda *leaves: np.stack(leaves), *filled)
 
 
+def share_noise(monkeypatch, episodes, key):
+    """Choices by the noise that `collect` would draw for the same key in a JAX environment of one agent or several."""
+    episode = {seed: n for n, seed in enumerate(rollout_host.episode_seeds(key, episodes).tolist())}
+
+    def draw(noise, steps, seeds, lanes):
+        rows = jax.random.uniform(jax.random.split(key, 3)[2], (steps, episodes, *noise.shape))
+        missing = [(0, 0), (0, lanes - len(seeds))] + [(0, 0)] * len(noise.shape)
+        return np.pad(np.asarray(rows)[:, [episode[seed] for seed in seeds.tolist()]], missing)
+
+    monkeypatch.setattr(rollout_host, "draw", draw)
+
+
 @pytest.mark.parametrize("padding", ["count", "drop"])
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("record", [True, False])
-def test_both_collectors_give_the_same_trajectory(padding, greedy, record):
+def test_both_collectors_give_the_same_trajectory(padding, greedy, record, monkeypatch):
+    share_noise(monkeypatch, EPISODES, KEY)
     settings = {"padding": padding, "greedy": greedy, "record": record}
     compiled = jax.jit(partial(collect, Clock(), episodes=EPISODES, **settings))
     ours = compiled(POLICY, key=KEY)

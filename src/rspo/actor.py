@@ -1,7 +1,7 @@
 """Asking a policy for actions on the host, step after step."""
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +13,7 @@ from jax import Array
 from rspo.distributions import Categorical, Distribution, Noise
 from rspo.policy import CLIP_OBS, LOG_STD, GaussianMLP, Policy
 
+ACTIONS = 1  # tells what is drawn for an episode's actions from what its environment draws from the same seed
 Act = Callable[[int, np.ndarray], np.ndarray]
 """The actions [B, ...] at step t of all agents in the episodes that are played, for their observations [B, O]."""
 
@@ -75,17 +76,21 @@ def plain(policy: Policy) -> Plain:
     return Plain(actor.weights, actor.biases, log_std, *seen)
 
 
-def action_noise(policy: Callable[[Array], Distribution], obs: tuple[int, ...], steps: int, key: Array) -> np.ndarray:
-    """What the policy's distribution needs in order to sample, for every step of all episodes: [T, N, A, ...]; `key` is
-    that of the collection."""
+def noise_of(policy: Callable[[Array], Distribution], obs: tuple[int, ...]) -> Noise:
+    """What the policy's distribution needs in order to sample, for observations [A, O] of one episode."""
     leaves = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(_arrays(policy)))
-    return np.asarray(_draw(key, steps, _noise(_form(policy), leaves, obs)))
+    return _noise(_form(policy), leaves, obs)
 
 
-@partial(jax.jit, static_argnums=(1, 2))
-def _draw(key: Array, steps: int, noise: Noise) -> Array:
-    draw = jax.random.uniform if noise.kind == "uniform" else jax.random.normal
-    return draw(jax.random.split(key, 3)[2], (steps, *noise.shape))
+def draw(noise: Noise, steps: int, seeds: np.ndarray, lanes: int) -> np.ndarray:
+    """The noise for every step of the episodes of these seeds: [T, lanes, A, ...], zeros in lanes without an episode.
+    Whoever plays an episode draws its own, which depends on its seed alone."""
+    rows = np.zeros((steps, lanes, *noise.shape), np.float32)
+    for lane, seed in enumerate(seeds.tolist()):
+        rng = np.random.default_rng((seed, ACTIONS))
+        kind = rng.random if noise.kind == "uniform" else rng.standard_normal
+        rows[:, lane] = kind((steps, *noise.shape), np.float32)
+    return rows
 
 
 Form = tuple[Any, Any]  # all of a policy but its arrays; hashable

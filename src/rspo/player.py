@@ -13,12 +13,13 @@ import subprocess
 import sys
 import threading
 import traceback
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load, save
 
-from rspo.actor import Plain
+from rspo.actor import Plain, draw
+from rspo.distributions import Noise
 from rspo.errors import InputError, RspoError
 from rspo.host import Batch, HostEnv
 from rspo.play import Record, play
@@ -27,6 +28,15 @@ from rspo.types import Padding, Spec
 SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
 PATIENCE = 5.0  # seconds that a process may take to end
 RECORDED = ("obs", "action", "reward", "terminated", "truncated", "live", "last_obs")
+
+
+class Question(NamedTuple):
+    """How a share of episodes is to be played."""
+
+    noise: Noise
+    lanes: int
+    greedy: bool
+    padding: Padding
 
 
 class Player:
@@ -50,10 +60,9 @@ class Player:
         """Whether the process could make the environment, and the same one; to be asked once, before it plays."""
         return self._answer()[0]["spec"] == repr(spec)
 
-    def ask(self, policy: Plain, greedy: bool, padding: Padding, noise: np.ndarray, seeds: np.ndarray) -> None:
+    def ask(self, policy: bytes, question: Question, seeds: np.ndarray) -> None:
         """For a share of episodes, which it plays while this process goes on; the next to be read is its answer."""
-        words = {"greedy": greedy, "padding": padding}
-        _send(self.process.stdin, words, {"noise": noise, "seeds": seeds} | _to_arrays(policy))
+        _write(self.process.stdin, question._asdict() | {"seeds": seeds.tolist()}, policy)
 
     def answer(self) -> Record:
         rows: dict[str, Any] = self._answer()[1]
@@ -91,10 +100,11 @@ class Player:
         return words, arrays
 
 
-def _to_arrays(policy: Plain) -> dict[str, np.ndarray]:
+def to_bytes(policy: Plain) -> bytes:
+    """As players get it: once for all of them, so that the last need not wait while the first already plays."""
     layers = zip(policy.weights, policy.biases, strict=True)
     arrays = {f"{kind}{i}": array for i, pair in enumerate(layers) for kind, array in zip("wb", pair, strict=True)}
-    return arrays | {name: array for name, array in policy._asdict().items() if isinstance(array, np.ndarray)}
+    return _packed(arrays | {name: array for name, array in policy._asdict().items() if isinstance(array, np.ndarray)})
 
 
 def _to_policy(arrays: dict[str, np.ndarray]) -> Plain:
@@ -103,16 +113,21 @@ def _to_policy(arrays: dict[str, np.ndarray]) -> Plain:
     return Plain(weights, biases, *(arrays.get(name) for name in Plain._fields[2:]))
 
 
-def _send(pipe: Any, words: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    head, body = json.dumps(words).encode(), save({name: np.ascontiguousarray(a) for name, a in arrays.items()})
+def _packed(arrays: dict[str, np.ndarray]) -> bytes:
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+def _write(pipe: Any, words: dict[str, Any], arrays: bytes = b"") -> None:
+    head = json.dumps(words).encode()
     with contextlib.suppress(OSError):  # nobody is there any more: whoever waits for the answer will say so
-        pipe.write(SIZES.pack(len(head), len(body)) + head + body)
+        pipe.write(SIZES.pack(len(head), len(arrays)) + head + arrays)
         pipe.flush()
 
 
 def _receive(pipe: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     head, body = SIZES.unpack(_exactly(pipe, SIZES.size))
-    return json.loads(_exactly(pipe, head)), load(_exactly(pipe, body))
+    words, arrays = json.loads(_exactly(pipe, head)), _exactly(pipe, body)
+    return words, load(arrays) if arrays else {}
 
 
 def _exactly(pipe: BinaryIO, size: int) -> bytes:
@@ -128,8 +143,8 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
     try:
         env = make(name)
     except InputError:
-        return _send(answers, {"spec": None}, {})
-    _send(answers, {"spec": repr(env.spec)}, {})
+        return _write(answers, {"spec": None})
+    _write(answers, {"spec": repr(env.spec)})
     assert isinstance(env, HostEnv)
     batches: dict[int, Batch] = {}
     never = threading.Event()
@@ -138,15 +153,17 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
             words, arrays = _receive(questions)
         except EOFError:
             return None
-        noise, seeds = arrays.pop("noise"), arrays.pop("seeds")
+        seeds, asked = np.array(words.pop("seeds")), Question(**words)
         try:
-            if (lanes := noise.shape[1]) not in batches:
-                batches[lanes] = env.batch(lanes)
-            act = _to_policy(arrays).actor(words["greedy"], noise)
-            rows = play(env, batches[lanes], act, lanes, seeds, words["padding"], False, never)
-            _send(answers, {}, {name: getattr(rows, name) for name in RECORDED})
+            if asked.lanes not in batches:
+                batches[asked.lanes] = env.batch(asked.lanes)
+            kind, shape = asked.noise
+            noise = draw(Noise(kind, tuple(shape)), env.spec.horizon, seeds, asked.lanes)
+            act = _to_policy(arrays).actor(asked.greedy, noise)
+            rows = play(env, batches[asked.lanes], act, asked.lanes, seeds, asked.padding, False, never)
+            _write(answers, {}, _packed({name: getattr(rows, name) for name in RECORDED}))
         except Exception:
-            _send(answers, {"failed": traceback.format_exc()}, {})
+            _write(answers, {"failed": traceback.format_exc()})
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ import jax
 import numpy as np
 from jax import Array
 
-from rspo.actor import action_noise, actor, plain
+from rspo.actor import actor, draw, noise_of, plain
 from rspo.distributions import Distribution
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
 from rspo.play import Record, play
-from rspo.player import Player
+from rspo.player import Player, Question, to_bytes
 from rspo.policy import Policy
 from rspo.types import Padding, Trajectory
 
@@ -50,40 +50,40 @@ def collect(
         )
     share = -(-episodes // jax.device_count())
     lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
-    noise = action_noise(policy, (episodes, spec.agents, spec.obs_size), spec.horizon, key)
-    seeds = episode_seeds(key, episodes)
-    firsts = range(0, episodes, lanes)
-    shares = [(_padded(noise[:, i : i + lanes], lanes), seeds[i : i + lanes]) for i in firsts]
+    noise, seeds = noise_of(policy, (spec.agents, spec.obs_size)), episode_seeds(key, episodes)
+    shares = [seeds[i : i + lanes] for i in range(0, episodes, lanes)]
     workers = 1 if env.most_lanes is not None else min(len(shares), jax.device_count())
     stage = _stage(env)
     with stage.lock:
         if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
             try:
-                parts = _ask(players, partial(Player.ask, policy=plain(policy), greedy=greedy, padding=padding), shares)
+                question = Question(noise, lanes, greedy, padding)
+                parts = _ask(players, partial(Player.ask, policy=to_bytes(plain(policy)), question=question), shares)
             except BaseException:  # Ctrl-C, or a share failed: do not play the others to the horizon
                 stage.kill()
                 raise
         else:
             stopped = threading.Event()
 
-            def play_here(batch: Batch, device: Any, noise: np.ndarray, seeds: np.ndarray) -> Record:
-                return play(env, batch, actor(policy, device, greedy, noise), lanes, seeds, padding, record, stopped)
+            def play_here(batch: Batch, device: Any, seeds: np.ndarray) -> Record:
+                act = actor(policy, device, greedy, draw(noise, spec.horizon, seeds, lanes))
+                return play(env, batch, act, lanes, seeds, padding, record, stopped)
 
             cast = zip(stage.batches(env, lanes, workers), jax.devices(), strict=False)
             parts = _deal(shares, [partial(play_here, batch, device) for batch, device in cast], stopped.set)
     return _trajectory(env, parts, padding)
 
 
-Share = tuple[np.ndarray, np.ndarray]  # noise and seeds of its episodes
+Share = np.ndarray  # the seeds of its episodes
 
 
 def _ask(players: list[Player], ask: Callable[..., None], shares: list[Share]) -> list[Record]:
     """One share after another of the players, who take turns."""
     parts, asked = [], deque[Player]()
-    for (noise, seeds), player in zip(shares, itertools.cycle(players), strict=False):
+    for seeds, player in zip(shares, itertools.cycle(players), strict=False):
         if len(asked) == len(players):
             parts.append(asked.popleft().answer())
-        ask(player, noise=noise, seeds=seeds)
+        ask(player, seeds=seeds)
         asked.append(player)
     return parts + [player.answer() for player in asked]
 
@@ -97,7 +97,7 @@ def _deal(shares: list[Share], play_share: Sequence[Callable[..., Record]], stop
     def take(share: Share) -> Record:
         one = free.get()  # at once: there is one for every thread
         try:
-            return one(*share)
+            return one(share)
         finally:
             free.put(one)
 
@@ -141,12 +141,6 @@ def _trajectory(env: HostEnv, parts: list[Record], padding: Padding) -> Trajecto
         start=jax.tree.map(lambda *leaves: np.concatenate(leaves, 0), *(part.start for part in parts)),
         truncated=join("truncated"),
     )
-
-
-def _padded(noise: np.ndarray, lanes: int) -> np.ndarray:
-    """Noise for every lane of a batch, used or not."""
-    missing = lanes - noise.shape[1]
-    return np.pad(noise, [(0, 0), (0, missing)] + [(0, 0)] * (noise.ndim - 2)) if missing else noise
 
 
 class _Stage:

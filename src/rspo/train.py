@@ -121,8 +121,8 @@ def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Cal
             # Off the devices: with a number that is on each of them, each would draw the same noise and seeds.
             trajectory = play(state.policy, np.asarray(state.update), key)
             state, metrics = learn(state, learn_from, placed(trajectory), learn_key)
-            rows.append(jax.device_get(metrics))
-        return state, jax.tree.map(lambda *column: np.stack(column), *rows)
+            rows.append(metrics)
+        return state, jax.tree.map(lambda *column: np.stack(column), *jax.device_get(rows))
 
     return advance
 
