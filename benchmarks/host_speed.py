@@ -3,12 +3,12 @@
     pip install "rspo[bench]" envpool
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
-Raw physics is the same simulations again: the actions, seeds and falls of a batch that the fresh policy played, a
-process a core, with no policy and no rewards, and without what resets take. Training is measured in both ways that
-there are to use all cores: one run on all of them, and as many runs side by side, one on each, as `reproduce.py --jobs`
-has them. With `--envpool` the stepper is measured alone too, beside envpool's: 256 environments, random actions,
-observations, rewards and all. Everything is measured in turns, several times over; the machine should have nothing else
-to do. `--quick` only shows that it works.
+Raw physics is the same simulations again: the actions, seeds and falls of batches that were played at every third
+update of a training run, a process a core, with no policy and no rewards, and without what resets take. Training is
+measured in both ways that there are to use all cores: one run on all of them, and as many runs side by side, one on
+each, as `reproduce.py --jobs` has them. With `--envpool` the stepper is measured alone too, beside envpool's: 256
+environments, random actions, observations, rewards and all. Everything is measured in turns, several times over; the
+machine should have nothing else to do. `--quick` only shows that it works.
 """
 
 import argparse
@@ -28,19 +28,19 @@ from worker import Worker
 IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
 STEPPED = (256, 100)  # environments and steps of each, with random actions
 UPDATES = 15  # of training in a row: the first after something else is a quarter slower, and an iteration has hundreds
-REPEATS = 3  # of a batch in a row, for the same reason
+AGAIN = range(1, UPDATES, 3)  # updates whose simulations are repeated: those of robots that fall less take longer
 ROUNDS = 2  # in a turn: a little of each, again and again, for a shared machine changes its speed from second to second
 SB3_UPDATES = 5  # each takes seconds
 
 HEAD = """# Speed of training on MuJoCo's robots
 
 Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
-engine's steps alone for one batch of the fresh policy's, a process a core, without policy, rewards and resets;
-*collect*: playing that batch, on all cores; *rspo*: 15 updates of training, collecting and learning, from the start of
-an iteration, one run on all cores; *rspo, a run a core*: the same in runs side by side, each on one core, their rates
-added up; these one after another, twice in a turn; *sb3*: five updates of Stable-Baselines3's PPO with the same
-network, batch and normalisation, which goes on learning from turn to turn, one environment an episode; *stepper* and
-*envpool*: 256 environments and random actions, with observations and rewards.
+engine's steps alone for batches of the policies at every third of 15 updates, a process a core, without policy, rewards
+and resets; *collect*: playing such batches, on all cores; *rspo*: those 15 updates of training, collecting and
+learning, from the start of an iteration, one run on all cores; *rspo, a run a core*: the same in runs side by side,
+each on one core, their rates added up; these one after another, twice in a turn; *sb3*: five updates of
+Stable-Baselines3's PPO with the same network, batch and normalisation, which goes on learning from turn to turn, one
+environment an episode; *stepper* and *envpool*: 256 environments and random actions, with observations and rewards.
 
 """
 
@@ -53,7 +53,7 @@ class RspoRobots:
 
         use_cores()
         self.runs: dict[str, Any] = {}
-        self.played: dict[str, Any] = {}
+        self.simulated: dict[str, list[Any]] = {}
 
     def _run(self, name: str) -> Any:
         from rspo.archive import Archive
@@ -65,41 +65,57 @@ class RspoRobots:
             env, config = make(name), preset(name)
             tools = Tools(env, config)
             start = (tools.begin(0, 1).state, tools.references(Archive(config)), keys(config, 0, 1).train)
-            self.runs[name] = (env, config, tools, start)
-            tools.trainer.advance(*start, 1)  # compiles
+            (state, *rest), policies = start, []
+            for update in range(UPDATES):
+                policies += [state.policy] * (update in AGAIN)
+                state = tools.trainer.advance(state, *rest, 1)[0]
+            self.runs[name] = (env, config, tools, start, policies)
         return self.runs[name]
 
     def train(self, name: str) -> dict[str, float]:
-        """Environment steps a second of training, and of collecting with the fresh policy."""
-        from rspo.rollout import collect
-
-        env, config, tools, (state, references, key) = self._run(name)
+        """Environment steps a second of training, and of collecting alone."""
+        _, config, tools, start, policies = self._run(name)
         begun = time.perf_counter()
-        for _ in range(REPEATS):
-            collect(env, state.policy, config.episodes(env.spec), key, padding="restart")
+        for number in range(len(policies)):
+            self._collect(name, number)
         collected = time.perf_counter()
-        tools.trainer.advance(state, references, key, UPDATES)
+        tools.trainer.advance(*start, UPDATES)
         trained = time.perf_counter()
         return {
-            "collect": REPEATS * config.ppo.batch / (collected - begun),
+            "collect": len(policies) * config.ppo.batch / (collected - begun),
             "rspo": UPDATES * config.ppo.batch / (trained - collected),
         }
 
     def physics(self, name: str) -> float:
-        """Environment steps a second of nothing but the engine's steps, for a batch of the fresh policy's, on one
-        thread; the time that resets take is not counted."""
+        """Environment steps a second of nothing but the engine's steps, on one thread; the time that resets take is not
+        counted."""
+        env, config, *_, policies = self._run(name)
+        if name not in self.simulated:
+            self.simulated[name] = [self._simulated(name, number) for number in range(len(policies))]
+        batch = env.batch(config.episodes(env.spec))
+        replay = lambda simulated: _replay(batch, env.robot.frame_skip, *simulated)  # noqa: E731
+        replay(self.simulated[name][0])  # the first after something else is slower
+        return len(policies) * config.ppo.batch / sum(map(replay, self.simulated[name]))
+
+    def _collect(self, name: str, number: int) -> tuple[Any, Any]:
+        """A batch of one of the policies, and its key."""
+        import jax
+
         from rspo.rollout import collect
+
+        env, config, _, (_, _, key), policies = self._run(name)
+        key = jax.random.fold_in(key, number)
+        return collect(env, policies[number], config.episodes(env.spec), key, padding="restart"), key
+
+    def _simulated(self, name: str, number: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        """Seeds, actions and falls of such a batch."""
         from rspo.rollout_host import episode_seeds
 
-        env, config, _, (state, _, key) = self._run(name)
-        if name not in self.played:
-            self.played[name] = collect(env, state.policy, config.episodes(env.spec), key, padding="restart")
-        played, episodes = self.played[name], config.episodes(env.spec)
+        env, config, *_ = self._run(name)
+        played, key = self._collect(name, number)
         action = env.spec.action_space.to_env(played.action)[:, :, 0].astype(np.float64)
-        fallen, batch = [np.flatnonzero(row) for row in played.terminated], env.batch(episodes)
-        replay = lambda: _replay(batch, env.robot.frame_skip, episode_seeds(key, episodes), action, fallen)  # noqa: E731
-        replay()  # the first after something else is slower
-        return REPEATS * config.ppo.batch / sum(replay() for _ in range(REPEATS))
+        fallen = [np.flatnonzero(row) for row in played.terminated]
+        return episode_seeds(key, config.episodes(env.spec)), action, fallen
 
     def step(self, name: str, environments: int, steps: int) -> float:
         """Environment steps a second with random actions, on a thread a core."""
@@ -126,6 +142,7 @@ class RspoRobots:
 
 def _replay(batch: Any, nstep: int, seeds: np.ndarray, action: np.ndarray, fallen: list[np.ndarray]) -> float:
     """Seconds of the engine's steps for these actions [T, N, D] and falls."""
+    seeds = seeds.copy()
     batch.reset(np.arange(len(seeds)), seeds)
     ctrl, step, now = batch.ctrl, batch.engine.step, time.perf_counter
     resets, begun = 0.0, now()
@@ -214,7 +231,7 @@ def main() -> None:
 
 def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_envpool: bool) -> dict[str, Any]:
     packages = (*machine.OURS, "mujoco") + machine.PEERS * with_sb3 + ("envpool",) * with_envpool
-    counts = {"rounds": rounds, "updates": UPDATES, "repeats": REPEATS, "sb3 updates": SB3_UPDATES, "stepped": STEPPED}
+    counts = {"rounds": rounds, "updates": UPDATES, "again": [*AGAIN], "sb3 updates": SB3_UPDATES, "stepped": STEPPED}
     data: dict[str, Any] = {"machine": machine.describe(packages)} | counts | {"rates": {name: [] for name in robots}}
     with ExitStack() as stack:
         rspo, sb3, envpool = (stack.enter_context(Worker(one)) for one in (RspoRobots, Sb3Robots, EnvpoolRobots))
