@@ -3,9 +3,9 @@
     pip install "rspo[bench]" envpool
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
-Raw physics is the same simulations again: the actions, seeds and falls of batches that were played at every third
-update of a training run, a process a core, with no policy and no rewards, and without what resets take. Training is
-measured in both ways that there are to use all cores: one run on all of them, and as many runs side by side, one on
+Raw physics is the same simulations again, called step by step too: the actions, seeds and falls of batches of the
+policies at every third update, a process a core, with no policy and no rewards, and without what resets take. Training
+is measured in both ways that there are to use all cores: one run on all of them, and as many runs side by side, one on
 each, as `reproduce.py --jobs` has them. With `--envpool` the stepper is measured alone too, beside envpool's: 256
 environments, random actions, observations, rewards and all. Everything is measured in turns, several times over; the
 machine should have nothing else to do. `--quick` only shows that it works.

@@ -9,7 +9,7 @@ import pytest
 
 import rspo
 import rspo.envs.mujoco as robots
-from rspo.envs.mujoco import ROBOTS, Mujoco, Planar
+from rspo.envs.mujoco import ROBOTS, Mujoco, Planar, _assets
 from rspo.errors import InputError
 from rspo.host import Batch
 from rspo.types import Box
@@ -46,6 +46,31 @@ def test_every_step_is_gymnasiums(name, fall):
             assert (step.terminated[i], step.truncated[i]) == (terminated, truncated)
         ended |= step.terminated
     assert ended.all() == (fall == "end" and name != "half-cheetah")
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_what_the_engine_leaves_out_changes_nothing(name):
+    """In random poses on the ground, where parts of a body touch in many ways at once; contacts in the same order."""
+    env, rng = Mujoco(name), np.random.default_rng(0)
+    whole = env.mujoco.MjModel.from_xml_path(str(_assets() / env.robot.xml))
+    models = env.model, whole
+    assert models[0].opt.disableflags != whole.opt.disableflags
+    both, hinges = [env.mujoco.MjData(model) for model in models], whole.nq - (7 if env.robot.whole_body else 3)
+    most = 0
+    for _ in range(3000):
+        qpos = whole.qpos0.copy()
+        qpos[-hinges:] = rng.uniform(*whole.jnt_range[-hinges:].T)
+        height = 2 if env.robot.whole_body else 1
+        qpos[height] += rng.uniform(-1, 0)
+        velocity = rng.normal(size=whole.nv)
+        for model, data in zip(models, both, strict=True):
+            env.mujoco.mj_resetData(model, data)
+            data.qpos[:], data.qvel[:] = qpos, velocity
+            env.mujoco.mj_forward(model, data)
+        np.testing.assert_array_equal(both[0].contact.geom, both[1].contact.geom)
+        np.testing.assert_array_equal(both[0].qacc, both[1].qacc)
+        most = max(most, both[0].ncon)
+    assert most > 4
 
 
 @pytest.mark.parametrize("name", [name for name, robot in ROBOTS.items() if not robot.whole_body])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rspo import actor, rollout_host
-from rspo.distributions import Gaussian
+from rspo.distributions import Gaussian, Noise
 from rspo.env import make
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv, HostStep
@@ -112,6 +112,24 @@ def test_an_episode_is_the_same_whether_it_is_recorded_or_not(name, padding):
     one = dataclasses.replace(one, state=None, start=None)
     for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(mine, its)
+
+
+@pytest.mark.parametrize(("kind", "mean", "deviation"), [("normal", 0, 1), ("uniform", 0.5, 12**-0.5)])
+def test_the_noise_of_an_episode_depends_on_its_seed_alone(kind, mean, deviation):
+    """On none of those beside it, nor on what its environment draws; within five deviations."""
+    noise, steps, seeds = Noise(kind, (2, 3)), 500, np.array([7, 8, 2**31 - 1])
+    rows = actor.draw(noise, steps, seeds, 4)
+    assert (rows.shape, rows.dtype) == ((steps, 4, 2, 3), np.float32)
+    assert not rows[:, 3].any()
+    for lane in range(3):
+        np.testing.assert_array_equal(actor.draw(noise, steps, seeds[lane:], 3)[:, 0], rows[:, lane])
+    assert abs(rows[:, :3].mean() - mean) < 5 * deviation / np.sqrt(9000)
+    assert abs(rows[:, :3].std() - deviation) < 5 * deviation / np.sqrt(9000)
+    resets = np.random.default_rng(7)
+    own = (resets.standard_normal if kind == "normal" else resets.random)((steps, 2, 3), np.float32)
+    unrelated = [rows[:, 0], rows[:, 1], rows[:, 2], own]
+    correlation = np.corrcoef([numbers.ravel() for numbers in unrelated])
+    assert (np.abs(correlation - np.eye(4)) < 5 / np.sqrt(3000)).all()
 
 
 class Rows(HostEnv):

@@ -153,13 +153,12 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
             words, arrays = _receive(questions)
         except EOFError:
             return None
-        seeds, asked = np.array(words.pop("seeds")), Question(**words)
         try:
+            seeds, (kind, shape) = np.array(words.pop("seeds")), words.pop("noise")
+            asked = Question(Noise(kind, tuple(shape)), **words)
             if asked.lanes not in batches:
                 batches[asked.lanes] = env.batch(asked.lanes)
-            kind, shape = asked.noise
-            noise = draw(Noise(kind, tuple(shape)), env.spec.horizon, seeds, asked.lanes)
-            act = _to_policy(arrays).actor(asked.greedy, noise)
+            act = _to_policy(arrays).actor(asked.greedy, draw(asked.noise, env.spec.horizon, seeds, asked.lanes))
             rows = play(env, batches[asked.lanes], act, asked.lanes, seeds, asked.padding, False, never)
             _write(answers, {}, _packed({name: getattr(rows, name) for name in RECORDED}))
         except Exception:

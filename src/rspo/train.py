@@ -118,7 +118,7 @@ def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Cal
         placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
         learn_from, learn_key = placed((references, key))
         for _ in range(count):
-            # Off the devices: with a number that is on each of them, each would draw the same noise and seeds.
+            # Off the devices: with a number that is on each of them, each would draw the same seeds.
             trajectory = play(state.policy, np.asarray(state.update), key)
             state, metrics = learn(state, learn_from, placed(trajectory), learn_key)
             rows.append(metrics)

@@ -86,10 +86,7 @@ class Mujoco(HostEnv):
         self.name = name if fall == "end" else None
         self.mujoco = _engine()
         self._model = _load(self.mujoco, _assets() / self.robot.xml)
-        # One robot on a plane: to sort its contacts into islands, or its parts into a tree of boxes before they are
-        # compared, changes no number and takes a tenth of the time of a step.
-        skip = self.mujoco.mjtDisableBit.mjDSBL_ISLAND | self.mujoco.mjtDisableBit.mjDSBL_MIDPHASE
-        self._model.opt.disableflags |= skip
+        self._model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
         low, high = self._model.actuator_ctrlrange.astype(np.float32).T.tolist()
         obs = self.batch(1).reset(np.zeros(1, int), np.zeros(1, int))
         self._spec = Spec(obs.shape[-1], Box(tuple(low), tuple(high)), HORIZON)
@@ -339,6 +336,13 @@ def _load(mujoco: Any, path: Path) -> Any:
         return mujoco.MjModel.from_xml_path(str(path))
     finally:
         mujoco.set_mju_user_warning(before)
+
+
+def _superfluous(bits: Any, robot: Robot) -> int:
+    """What the engine can leave out without a number changing; a step then takes 6 to 8 % less time. There is one robot
+    and a plane, so its contacts are one island. Where no two bodies touch with several parts each, a tree of boxes
+    around their parts saves no comparisons, and contacts are found in the same order without."""
+    return int(bits.mjDSBL_ISLAND) | (0 if robot.whole_body else int(bits.mjDSBL_MIDPHASE))
 
 
 def _assets() -> Path:
