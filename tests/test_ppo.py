@@ -179,8 +179,7 @@ def summing():
 
 
 def updated(config, optimizer, policy, batch, bonus=0.0, auxiliary=nothing, seed=0):
-    nets = (policy.actor, policy.critic)
-    start = optimizer.init(nets) if config.clip_norm == "joint" else tuple(map(optimizer.init, nets))
+    start = optimizer.init((policy.actor, policy.critic))
     update = lambda batch, key: ppo.update(config, optimizer, policy, start, batch, bonus, auxiliary, key)  # noqa: E731
     return jax.jit(update)(batch, jax.random.key(seed))
 
@@ -196,15 +195,13 @@ def differ(one, other):
 
 # [T, N, A]: shared evenly among the cores or not, in one piece for each or in several.
 SHAPES = pytest.mark.parametrize("shape", [(3, 2, 2), (3, 3, 1), (8, 2 * parallel.PIECE // 4, 2), (5, 128, 2)])
-CLIP_NORMS = pytest.mark.parametrize("clip_norm", ["joint", "each"])
 
 
 @SHAPES
-@CLIP_NORMS
-def test_a_gradient_in_pieces_on_several_cores_is_the_gradient_of_the_whole_batch(shape, clip_norm):
+def test_a_gradient_in_pieces_on_several_cores_is_the_gradient_of_the_whole_batch(shape):
     rng = np.random.default_rng(2)
     policy = plain.random_policy(rng, channels=CHANNELS)
-    batch, config = random_batch(rng, policy, shape), PPO(epochs=1, clip_norm=clip_norm)
+    batch, config = random_batch(rng, policy, shape), PPO(epochs=1)
     wanted = gradient_of(config, policy, batch, 0.1)
     _, total, metrics = updated(config, summing(), policy, batch, 0.1)
     assert_close(total, wanted)
@@ -214,12 +211,11 @@ def test_a_gradient_in_pieces_on_several_cores_is_the_gradient_of_the_whole_batc
 
 
 @pytest.mark.parametrize(("epochs", "minibatches"), [(1, 4), (3, 4), (3, 1)])
-@CLIP_NORMS
-def test_each_pass_uses_every_sample_once(epochs, minibatches, clip_norm):
+def test_each_pass_uses_every_sample_once(epochs, minibatches):
     rng = np.random.default_rng(2)
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch = random_batch(rng, policy, (4, 4, 2), counted=1.0)
-    config = PPO(epochs=epochs, minibatches=minibatches, clip_norm=clip_norm)
+    config = PPO(epochs=epochs, minibatches=minibatches)
     whole = gradient_of(config, policy, batch, 0.1)
     same, total, _ = updated(config, summing(), policy, batch, 0.1)
     assert_close(total, jax.tree.map(lambda leaf: epochs * minibatches * leaf, whole))
@@ -264,11 +260,10 @@ def test_every_sample_is_as_likely_in_every_minibatch_and_no_two_keep_together()
     np.testing.assert_allclose(together, (samples // parts - 1) / (samples - 1), atol=5 * np.sqrt(3 / 16 / epochs))
 
 
-@CLIP_NORMS
-def test_the_objectives_own_term_is_added_once(clip_norm):
+def test_the_objectives_own_term_is_added_once():
     rng = np.random.default_rng(0)
     policy = plain.random_policy(rng, channels=CHANNELS)
-    batch, config = random_batch(rng, policy, (3, 2, 2)), PPO(epochs=1, clip_norm=clip_norm)
+    batch, config = random_batch(rng, policy, (3, 2, 2)), PPO(epochs=1)
     own = lambda policy: 4.0 * policy.actor.biases[-1].sum()  # noqa: E731
     results = [updated(config, summing(), policy, batch, 0.0, term) for term in (nothing, own)]
     (_, (without, _), before), (_, (actor, _), after) = results
@@ -285,47 +280,6 @@ def test_update_learns_actor_and_critic_but_not_the_normaliser():
     assert differ(after.actor, policy.actor)
     assert differ(after.critic, policy.critic)
     assert not differ(after.normalizer, policy.normalizer)
-
-
-@CLIP_NORMS
-def test_gradients_are_clipped_together_or_each(clip_norm):
-    rng = np.random.default_rng(4)
-    policy = plain.random_policy(rng, channels=CHANNELS)
-    batch, config = random_batch(rng, policy, (3, 2, 2), counted=1.0), PPO(epochs=1, clip_norm=clip_norm)
-    actor, critic = (float(optax.tree.norm(net)) for net in gradient_of(config, policy, batch))
-    limit = min(actor, critic) / 2
-    clipping = optax.chain(optax.clip_by_global_norm(limit), summing())
-    _, after, _ = updated(config, clipping, policy, batch)
-    totals = after[1] if clip_norm == "joint" else (after[0][1], after[1][1])
-    joint = np.hypot(actor, critic)
-    wanted = {"joint": (limit * actor / joint, limit * critic / joint), "each": (limit, limit)}[clip_norm]
-    np.testing.assert_allclose([float(optax.tree.norm(net)) for net in totals], wanted, rtol=1e-4)
-
-
-@pytest.mark.parametrize("minibatches", [1, 4])
-def test_where_nothing_is_clipped_it_does_not_matter_whose_norm_is(minibatches):
-    rng = np.random.default_rng(5)
-    policy = plain.random_policy(rng, channels=CHANNELS)
-    batch = random_batch(rng, policy, (4, 4, 2), counted=1.0)
-    joint = PPO(epochs=3, minibatches=minibatches, gradient_clip=1e9, learning_rate=0.01)
-    (one, _, metrics), (other, _, same) = (
-        updated(config, ppo.make_optimizer(config), policy, batch, 0.1)
-        for config in (joint, dataclasses.replace(joint, clip_norm="each"))
-    )
-    assert differ(one.actor, policy.actor)
-    assert_close((one, metrics), (other, same))
-
-
-def test_two_tasks_side_by_side_give_the_bits_of_one_after_the_other():
-    """Numbers that a sum would spoil too: a negative zero, and what is no number."""
-    odd = lambda x: {"odd": jnp.stack([-0.0 * x, x / 0.0, x]), "count": jnp.asarray(7, jnp.int32)}  # noqa: E731
-    tasks = [odd, lambda x: (jnp.sin(x) * jnp.ones((3, 2)), jnp.full(5, jnp.nan))]
-    together = jax.jit(lambda x: parallel.side_by_side(tasks, x))(jnp.float32(1.5))
-    alone = jax.jit(lambda x: [task(x) for task in tasks])(jnp.float32(1.5))
-    assert jax.tree.structure(together) == jax.tree.structure(alone)
-    for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-        assert one.dtype == other.dtype
-        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
 
 # --- schedules ---

@@ -6,12 +6,11 @@ core, each with its share of the episodes, gains more.
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -51,11 +50,11 @@ def share(leaf: Array, axis: int) -> Array:
 def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:
     """The sum of `function(piece, rest)` over all pieces of a batch, leaves [T, N, A, ...]; pieces come as [B, ...]."""
     if not _divides(batch):
-        return sum_over_pieces(function, batch, rest)
+        return _sum_over_pieces(function, batch, rest)
 
     def one_share(batch: Any, rest: Any) -> Any:
         # As one vector: every array that devices add up costs a meeting of all their threads.
-        vector, structured = ravel_pytree(sum_over_pieces(function, batch, rest))
+        vector, structured = ravel_pytree(_sum_over_pieces(function, batch, rest))
         return structured(jax.lax.psum(vector, "cores"))
 
     return _on_each(one_share, PartitionSpec())(batch, rest)
@@ -66,37 +65,6 @@ def map_samples(function: Callable[[Any, Any], Array], batch: Any, rest: Any) ->
     if not _divides(batch):
         return _map_pieces(function, batch, rest)
     return _on_each(lambda batch, rest: _map_pieces(function, batch, rest), EPISODES)(batch, rest)
-
-
-def side_by_side(tasks: Sequence[Callable[..., Any]], *on: Any) -> list[Any]:
-    """What each of these tasks gives, all at the same time: on a device each, if there are as many. All numbers are of
-    32 bits."""
-    if jax.device_count() < len(tasks):
-        return [task(*on) for task in tasks]
-    shapes = [jax.eval_shape(task, *on) for task in tasks]
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-
-    def only(number: int) -> Callable[..., Array]:
-        return lambda *on: _to_bits([task(*on) if i == number else nothing[i] for i, task in enumerate(tasks)])
-
-    def own(*on: Any) -> Array:
-        branches = [*map(only, range(len(tasks))), lambda *on: _to_bits(nothing)]  # there may be more devices
-        return jax.lax.psum(jax.lax.switch(jax.lax.axis_index("cores"), branches, *on), "cores")
-
-    spread = jax.shard_map(own, mesh=mesh(), in_specs=PartitionSpec(), out_specs=PartitionSpec(), check_vma=False)
-    return _from_bits(spread(*on), shapes)
-
-
-def _to_bits(tree: Any) -> Array:
-    """As one vector, for devices meet once for every array that they exchange; integers, whose sum with 0 is exact."""
-    return jnp.concatenate([jax.lax.bitcast_convert_type(x, jnp.uint32).ravel() for x in jax.tree.leaves(tree)])
-
-
-def _from_bits(bits: Array, shapes: Any) -> Any:
-    leaves, structure = jax.tree.flatten(shapes)
-    pieces = jnp.split(bits, np.cumsum([leaf.size for leaf in leaves])[:-1])
-    back = [jax.lax.bitcast_convert_type(x.reshape(s.shape), s.dtype) for x, s in zip(pieces, leaves, strict=True)]
-    return jax.tree.unflatten(structure, back)
 
 
 def _divides(batch: Any) -> bool:
@@ -124,8 +92,7 @@ def _map_pieces(function: Callable[[Any, Any], Array], batch: Any, rest: Any) ->
     return result.reshape(*jax.tree.leaves(batch)[0].shape[:3], *result.shape[1 + several :])
 
 
-def sum_over_pieces(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:
-    """As `sum_over_samples`, on the device that asks."""
+def _sum_over_pieces(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:
     pieces, several = _cut(batch)
     if not several:
         return function(pieces, rest)

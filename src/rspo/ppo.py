@@ -11,7 +11,7 @@ from jax import Array
 
 from rspo.gae import gae
 from rspo.objective import Score
-from rspo.parallel import map_samples, share, side_by_side, sum_over_pieces, sum_over_samples
+from rspo.parallel import map_samples, share, sum_over_samples
 from rspo.policy import Normalizer, Policy
 from rspo.types import Padding, Trajectory
 
@@ -47,9 +47,6 @@ class PPO:
     """Part of an iteration over which the entropy coefficient falls to 0, so policies end sharp; `1 1`: it stays."""
     gradient_clip: float = 0.5
     """Upper bound of the gradient's norm."""
-    clip_norm: Literal["joint", "each"] = "joint"
-    """What that bounds: the norm of the actor's and the critic's gradient together, or of each on its own. Then neither
-    network waits for the other, and two cores learn one each."""
     hidden: int = 64
     """Units of a hidden layer; actor and critic are separate networks."""
     layers: int = 2
@@ -136,44 +133,22 @@ def entropy_coefficient(config: PPO, update: Array) -> Array:
     return config.entropy_coefficient * remaining(config.entropy_decay, update / config.updates)
 
 
-Loss = tuple[Array, dict[str, Array]]  # and metrics
-
-
-def loss(config: PPO, policy: Policy, batch: Batch, bonus: Array, count: Array) -> Loss:
+def loss(config: PPO, policy: Policy, batch: Batch, bonus: Array, count: Array) -> tuple[Array, dict[str, Array]]:
     """PPO's clipped surrogate, the value heads' squared error, and `bonus` times the entropy.
 
     All are sums over the counted samples divided by `count`, so that those of a batch's pieces add up to the batch's.
     """
-    actor, about_actor = actor_loss(config, policy, batch, bonus, count)
-    critic, about_critic = critic_loss(config, policy, batch, count)
-    return actor + critic, about_critic | about_actor | {"loss": actor + critic}
-
-
-def actor_loss(config: PPO, policy: Policy, batch: Batch, bonus: Array, count: Array) -> Loss:
     distribution = policy(batch.obs)
+    average = lambda x: (x * batch.counted).sum() / count  # noqa: E731
     log_ratio = distribution.log_prob(batch.action) - batch.log_prob
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
-    surrogate = _average(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage), batch, count)
-    entropy = _average(distribution.entropy(), batch, count)
-    total, kl = -surrogate - bonus * entropy, _average(ratio - 1 - log_ratio, batch, count)
-    return total, {"entropy": entropy, "approx_kl": kl, "loss": total}
-
-
-def critic_loss(config: PPO, policy: Policy, batch: Batch, count: Array) -> Loss:
-    value_error = _average((jnp.square(policy.values(batch.obs) - batch.target) * batch.learned).sum(-1), batch, count)
-    total = config.value_coefficient * value_error
-    return total, {"value_loss": value_error, "loss": total}
-
-
-def _average(x: Array, batch: Batch, count: Array) -> Array:
-    return (x * batch.counted).sum() / count
-
-
-def init_optimizer(config: PPO, policy: Policy) -> Any:
-    """The optimizer's state at the start of an iteration."""
-    optimizer, nets = make_optimizer(config), (policy.actor, policy.critic)
-    return optimizer.init(nets) if config.clip_norm == "joint" else tuple(map(optimizer.init, nets))
+    surrogate = average(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
+    value_error = average((jnp.square(policy.values(batch.obs) - batch.target) * batch.learned).sum(-1))
+    entropy = average(distribution.entropy())
+    total = -surrogate + config.value_coefficient * value_error - bonus * entropy
+    metrics = {"value_loss": value_error, "entropy": entropy, "approx_kl": average(ratio - 1 - log_ratio)}
+    return total, metrics | {"loss": total}
 
 
 def update(
@@ -187,70 +162,33 @@ def update(
     key: Array,
 ) -> tuple[Policy, Any, dict[str, Array]]:
     """`epochs` passes over the batch; gives the metrics of the last step. The normaliser is not learned here."""
-    orders = _orders(config, batch.counted.size, key)
-    with_nets = lambda actor, critic: Policy(actor, critic, policy.normalizer)  # noqa: E731
-    if config.clip_norm == "joint":
-        both = lambda nets, part, count: loss(config, with_nets(*nets), part, bonus, count)  # noqa: E731
-        extra = lambda nets: auxiliary(with_nets(*nets))  # noqa: E731
-        learner = _Learner(config, optimizer, both, extra, sum_over_samples)
-        nets, opt_state, metrics = learner.learn((policy.actor, policy.critic), opt_state, batch, orders)
-        return with_nets(*nets), opt_state, metrics
+    assemble = lambda nets: Policy(nets[0], nets[1], policy.normalizer)  # noqa: E731
 
-    def learn_actor(batch: Batch, orders: Array) -> Any:
-        alone = lambda actor: with_nets(actor, policy.critic)  # noqa: E731
-        own = lambda actor, part, count: actor_loss(config, alone(actor), part, bonus, count)  # noqa: E731
-        learner = _Learner(config, optimizer, own, lambda actor: auxiliary(alone(actor)), sum_over_pieces)
-        return learner.learn(policy.actor, opt_state[0], batch, orders)
+    def part_gradient(piece: Batch, rest: tuple[Any, Array, Array]) -> tuple[Any, dict[str, Array]]:
+        nets, bonus, count = rest
+        return jax.grad(lambda nets: loss(config, assemble(nets), piece, bonus, count), has_aux=True)(nets)
 
-    def learn_critic(batch: Batch, orders: Array) -> Any:
-        alone = lambda critic: with_nets(policy.actor, critic)  # noqa: E731
-        own = lambda critic, part, count: critic_loss(config, alone(critic), part, count)  # noqa: E731
-        learner = _Learner(config, optimizer, own, lambda critic: jnp.zeros(()), sum_over_pieces)
-        return learner.learn(policy.critic, opt_state[1], batch, orders)
-
-    (actor, of_actor, metrics), (critic, of_critic, more) = side_by_side([learn_actor, learn_critic], batch, orders)
-    metrics = more | metrics | {"loss": metrics["loss"] + more["loss"]}
-    return with_nets(actor, critic), (of_actor, of_critic), metrics
-
-
-class _Learner(NamedTuple):
-    """Gradient descent of one network, or of both at once."""
-
-    config: PPO
-    optimizer: optax.GradientTransformation
-    loss: Callable[[Any, Batch, Array], Loss]  # of the nets, a part of a batch, and how many samples count
-    auxiliary: Callable[[Any], Array]
-    total: Callable[..., Any]  # over a part of the batch
-
-    def learn(self, nets: Any, opt_state: Any, batch: Batch, orders: Array) -> tuple[Any, Any, dict[str, Array]]:
-        parts = self.config.minibatches
-
-        def one_epoch(carry: tuple[Any, Any], order: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
-            if parts == 1:
-                return self._step(carry, (batch, jnp.maximum(batch.counted.sum(), 1.0)))
-            shuffled = jax.tree.map(lambda leaf: _shuffled(leaf, parts, order), batch)
-            # All counts at once: in every step devices would meet once more, for a number each.
-            counts = jnp.maximum(shuffled.counted.reshape(parts, -1).sum(1), 1.0)
-            carry, metrics = jax.lax.scan(self._step, carry, (shuffled, counts))
-            return carry, jax.tree.map(lambda x: x[-1], metrics)
-
-        (nets, opt_state), metrics = jax.lax.scan(one_epoch, (nets, opt_state), orders)
-        return nets, opt_state, jax.tree.map(lambda x: x[-1], metrics)
-
-    def _step(
-        self, carry: tuple[Any, Any], counted_part: tuple[Batch, Array]
-    ) -> tuple[tuple[Any, Any], dict[str, Array]]:
+    def one_step(carry: tuple[Any, Any], counted_part: tuple[Batch, Array]) -> tuple[tuple[Any, Any], dict[str, Array]]:
         (nets, opt_state), (part, count) = carry, counted_part
-        gradient, metrics = self.total(self._gradient, part, (nets, count))
-        extra, slope = jax.value_and_grad(self.auxiliary)(nets)
+        gradient, metrics = sum_over_samples(part_gradient, part, (nets, bonus, count))
+        extra, slope = jax.value_and_grad(lambda nets: auxiliary(assemble(nets)))(nets)
         gradient = jax.tree.map(jnp.add, gradient, slope)
         metrics["loss"] += extra
-        updates, opt_state = self.optimizer.update(gradient, opt_state)
+        updates, opt_state = optimizer.update(gradient, opt_state)
         return (optax.apply_updates(nets, updates), opt_state), metrics
 
-    def _gradient(self, piece: Batch, rest: tuple[Any, Array]) -> tuple[Any, dict[str, Array]]:
-        nets, count = rest
-        return jax.grad(lambda nets: self.loss(nets, piece, count), has_aux=True)(nets)
+    def one_epoch(carry: tuple[Any, Any], order: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        if config.minibatches == 1:
+            return one_step(carry, (batch, jnp.maximum(batch.counted.sum(), 1.0)))
+        parts = jax.tree.map(lambda leaf: _shuffled(leaf, config.minibatches, order), batch)
+        # All counts at once: in every step devices would meet once more, for a number each.
+        counts = jnp.maximum(parts.counted.reshape(config.minibatches, -1).sum(1), 1.0)
+        carry, metrics = jax.lax.scan(one_step, carry, (parts, counts))
+        return carry, jax.tree.map(lambda x: x[-1], metrics)
+
+    carry = ((policy.actor, policy.critic), opt_state)
+    (nets, opt_state), metrics = jax.lax.scan(one_epoch, carry, _orders(config, batch.counted.size, key))
+    return assemble(nets), opt_state, jax.tree.map(lambda x: x[-1], metrics)
 
 
 def _orders(config: PPO, samples: int, key: Array) -> Array:

@@ -37,7 +37,7 @@ def init_state(spec: Spec, config: Config, key: Array) -> TrainState:
     policy_key, objective_key = jax.random.split(key)
     channels = objective.channels(config.iterations)
     policy = init_policy(spec, channels, settings.hidden, settings.layers, settings.normalize_obs, policy_key)
-    opt_state = ppo.init_optimizer(settings, policy)
+    opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
     returns = init_normalizer(channels) if settings.normalize_reward else None
     return TrainState(policy, opt_state, objective.init(spec, objective_key), returns, jnp.zeros((), jnp.int32))
 
