@@ -339,9 +339,9 @@ def _load(mujoco: Any, path: Path) -> Any:
 
 
 def _superfluous(bits: Any, robot: Robot) -> int:
-    """What the engine can leave out without a number changing; a step then takes 6 to 8 % less time. There is one robot
-    and a plane, so its contacts are one island. Where no two bodies touch with several parts each, a tree of boxes
-    around their parts saves no comparisons, and contacts are found in the same order without."""
+    """What the engine can leave out without a number changing; a planar robot's step then takes 7 to 8 % less time.
+    There is one robot and a plane, so its contacts are one island. Where no two bodies touch with several parts each, a
+    tree of boxes around their parts saves no comparisons, and contacts are found in the same order without."""
     return int(bits.mjDSBL_ISLAND) | (0 if robot.whole_body else int(bits.mjDSBL_MIDPHASE))
 
 
