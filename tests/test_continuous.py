@@ -126,10 +126,13 @@ class Peaks(Batch):
         return HostStep(self.reset(which, None), reward, never, never)
 
 
+# The robots' method: in one stream the intrinsic reward, a density with no upper bound, drowns the task's once a policy
+# is sharp. And time to leave the middle: after 60 updates five of twelve seeds' first policies had not. With both, 16
+# seeds of 16 find two peaks.
 SETTINGS = {
-    "ppo": {"batch": 384, "updates": 60, "learning_rate": 0.02, "epochs": 4, "minibatches": 1, "padding": "count"},
+    "ppo": {"batch": 384, "updates": 100, "learning_rate": 0.02, "epochs": 4, "minibatches": 1, "padding": "count"},
     "measure": {"alpha": 0.5},
-    "method": {"lambda_b": 0.2},
+    "method": {"lambda_b": 1.0, "streams": "grouped"},
     "judge": {"episodes": 32},
 }
 
