@@ -12,7 +12,7 @@ import numpy as np
 from rspo.archive import Archive, Strategy
 from rspo.env import make
 from rspo.evaluation import Evaluation
-from rspo.parallel import everywhere, share_episodes, use_cores
+from rspo.parallel import everywhere, share, use_cores
 from rspo.presets import preset
 from rspo.rollout import collect
 from rspo.search import ROWS, Tools, keys
@@ -76,9 +76,9 @@ class RspoSide:
         """Collect `updates` batches with a fresh policy and do nothing with them; cores share the episodes."""
         config, world = self.tools[env].config, make(env)
         if env not in self.collectors:
-            share = lambda leaf: share_episodes(leaf, axis=1)  # noqa: E731
-            play = lambda policy, key: collect(world, policy, config.episodes(world.spec), key)  # noqa: E731
-            self.collectors[env] = jax.jit(lambda policy, key: jax.tree.map(share, play(policy, key).samples))
+            play = lambda policy, key: collect(world, policy, config.episodes(world.spec), key).samples  # noqa: E731
+            shared = lambda samples: jax.tree.map(lambda leaf: share(leaf, axis=1), samples)  # noqa: E731
+            self.collectors[env] = jax.jit(lambda policy, key: shared(play(policy, key)))
         policy, keys = self._start(env, 0)[0].policy, jax.random.split(jax.random.key(0), updates)
         jax.block_until_ready(keys)
         start = time.perf_counter()
