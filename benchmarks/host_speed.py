@@ -17,6 +17,7 @@ import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,87 +46,92 @@ environment an episode; *stepper* and *envpool*: 256 environments and random act
 """
 
 
-class RspoRobots:
-    """rspo's training and the raw physics below it, on the cores that this process may use."""
+class RspoRobot:
+    """rspo's training on one robot and the raw physics below it, on the cores that this process may use."""
 
-    def __init__(self) -> None:
-        from rspo.parallel import use_cores
-
-        use_cores()
-        self.runs: dict[str, Any] = {}
-        self.simulated: dict[str, list[Any]] = {}
-
-    def _run(self, name: str) -> Any:
-        from rspo.archive import Archive
+    def __init__(self, name: str) -> None:
         from rspo.env import make
         from rspo.presets import preset
-        from rspo.search import Tools, keys
+        from rspo.train import use_cores_for
 
-        if name not in self.runs:
-            env, config = make(name), preset(name)
-            tools = Tools(env, config)
-            start = (tools.begin(0, 1).state, tools.references(Archive(config)), keys(config, 0, 1).train)
-            (state, *rest), policies = start, []
-            for update in range(UPDATES):
-                policies += [state.policy] * (update in AGAIN)
-                state = tools.trainer.advance(state, *rest, 1)[0]
-            self.runs[name] = (env, config, tools, start, policies)
-        return self.runs[name]
+        self.env, self.config = make(name), preset(name)
+        self.episodes = self.config.episodes(self.env.spec)
+        use_cores_for(self.env, self.config)
 
-    def train(self, name: str) -> dict[str, float]:
+    @cached_property
+    def tools(self) -> Any:
+        from rspo.search import Tools
+
+        return Tools(self.env, self.config)
+
+    @cached_property
+    def start(self) -> tuple[Any, Any, Any]:
+        """Of an iteration: its state, the references and the key."""
+        from rspo.archive import Archive
+        from rspo.search import keys
+
+        references = self.tools.references(Archive(self.config))
+        return self.tools.begin(0, 1).state, references, keys(self.config, 0, 1).train
+
+    @cached_property
+    def policies(self) -> list[Any]:
+        """Those whose simulations are repeated."""
+        (state, *rest), policies = self.start, []
+        for update in range(UPDATES):
+            policies += [state.policy] * (update in AGAIN)
+            state = self.tools.trainer.advance(state, *rest, 1)[0]
+        return policies
+
+    @cached_property
+    def simulated(self) -> list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]]:
+        """Seeds, actions and falls of their batches."""
+        return [self._simulated(number) for number in range(len(self.policies))]
+
+    def train(self) -> dict[str, float]:
         """Environment steps a second of training, and of collecting alone."""
-        _, config, tools, start, policies = self._run(name)
+        batch, count = self.config.ppo.batch, len(self.policies)
+        self._collect(0)  # after which nobody plays what training has begun, here and below
         begun = time.perf_counter()
-        for number in range(len(policies)):
-            self._collect(name, number)
+        for number in range(count):
+            self._collect(number)
         collected = time.perf_counter()
-        tools.trainer.advance(*start, UPDATES)
+        self.tools.trainer.advance(*self.start, UPDATES)
         trained = time.perf_counter()
-        return {
-            "collect": len(policies) * config.ppo.batch / (collected - begun),
-            "rspo": UPDATES * config.ppo.batch / (trained - collected),
-        }
+        self._collect(0)
+        return {"collect": count * batch / (collected - begun), "rspo": UPDATES * batch / (trained - collected)}
 
-    def physics(self, name: str) -> float:
+    def physics(self) -> float:
         """Environment steps a second of nothing but the engine's steps, on one thread; the time that resets take is not
         counted."""
-        env, config, *_, policies = self._run(name)
-        if name not in self.simulated:
-            self.simulated[name] = [self._simulated(name, number) for number in range(len(policies))]
-        batch = env.batch(config.episodes(env.spec))
-        replay = lambda simulated: _replay(batch, env.robot.frame_skip, *simulated)  # noqa: E731
-        replay(self.simulated[name][0])  # the first after something else is slower
-        return len(policies) * config.ppo.batch / sum(map(replay, self.simulated[name]))
+        simulated, batch = self.simulated, self.env.batch(self.episodes)
+        replay = lambda simulated: _replay(batch, self.env.robot.frame_skip, *simulated)  # noqa: E731
+        replay(simulated[0])  # the first after something else is slower
+        return len(simulated) * self.config.ppo.batch / sum(map(replay, simulated))
 
-    def _collect(self, name: str, number: int) -> tuple[Any, Any]:
+    def _collect(self, number: int) -> tuple[Any, Any]:
         """A batch of one of the policies, and its key."""
         import jax
 
         from rspo.rollout import collect
 
-        env, config, _, (_, _, key), policies = self._run(name)
-        key = jax.random.fold_in(key, number)
-        return collect(env, policies[number], config.episodes(env.spec), key, padding="restart"), key
+        key = jax.random.fold_in(self.start[2], number)
+        return collect(self.env, self.policies[number], self.episodes, key, padding="restart"), key
 
-    def _simulated(self, name: str, number: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        """Seeds, actions and falls of such a batch."""
+    def _simulated(self, number: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
         from rspo.rollout_host import episode_seeds
 
-        env, config, *_ = self._run(name)
-        played, key = self._collect(name, number)
-        action = env.spec.action_space.to_env(played.action)[:, :, 0].astype(np.float64)
+        played, key = self._collect(number)
+        action = self.env.spec.action_space.to_env(played.action)[:, :, 0].astype(np.float64)
         fallen = [np.flatnonzero(row) for row in played.terminated]
-        return episode_seeds(key, config.episodes(env.spec)), action, fallen
+        return episode_seeds(key, self.episodes), action, fallen
 
-    def step(self, name: str, environments: int, steps: int) -> float:
+    def step(self, environments: int, steps: int) -> float:
         """Environment steps a second with random actions, on a thread a core."""
-        import jax
-
-        env = self._run(name)[0]
-        share = environments // jax.device_count()
-        everyone, (low, high) = np.arange(share), env.spec.action_space
+        threads = len(os.sched_getaffinity(0))
+        share = environments // threads
+        everyone, (low, high) = np.arange(share), self.env.spec.action_space
         action = np.random.default_rng(0).uniform(low, high, (steps, share, 1, len(low)))
-        batches = [env.batch(share) for _ in range(jax.device_count())]
+        batches = [self.env.batch(share) for _ in range(threads)]
         for batch in batches:
             batch.reset(everyone, everyone)
 
@@ -134,10 +140,10 @@ class RspoRobots:
                 if (fallen := np.flatnonzero(batch.step(everyone, action[t]).terminated)).size:
                     batch.reset(fallen, fallen + t)
 
-        with ThreadPoolExecutor(len(batches)) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             begun = time.perf_counter()
             list(pool.map(play, batches))
-            return share * len(batches) * steps / (time.perf_counter() - begun)
+            return share * threads * steps / (time.perf_counter() - begun)
 
 
 def _replay(batch: Any, nstep: int, seeds: np.ndarray, action: np.ndarray, fallen: list[np.ndarray]) -> float:
@@ -234,36 +240,38 @@ def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_env
     counts = {"rounds": rounds, "updates": UPDATES, "again": [*AGAIN], "sb3 updates": SB3_UPDATES, "stepped": STEPPED}
     data: dict[str, Any] = {"machine": machine.describe(packages)} | counts | {"rates": {name: [] for name in robots}}
     with ExitStack() as stack:
-        rspo, sb3, envpool = (stack.enter_context(Worker(one)) for one in (RspoRobots, Sb3Robots, EnvpoolRobots))
-        each = [stack.enter_context(_on_core(core)) for core in sorted(os.sched_getaffinity(0))]
+        sb3, envpool = (stack.enter_context(Worker(one)) for one in (Sb3Robots, EnvpoolRobots))
+        rspo = {name: stack.enter_context(Worker(partial(RspoRobot, name))) for name in robots}
+        cores = sorted(os.sched_getaffinity(0))
+        each = {name: [stack.enter_context(_on_core(core, name)) for core in cores] for name in robots}
         for turn in range(turns):
             for name in robots:
                 say(f"turn {turn + 1}/{turns}: {name}")
-                rates = _mean([_round(rspo, each, name) for _ in range(rounds)])
+                rates = _mean([_round(rspo[name], each[name]) for _ in range(rounds)])
                 if with_sb3:
                     rates |= {f"sb3 {kind}": sb3("train", name, kind, SB3_UPDATES) for kind in ("dummy", "subproc")}
                 if with_envpool:
-                    rates |= {"stepper": rspo("step", name, *STEPPED), "envpool": envpool("step", name, *STEPPED)}
+                    rates |= {"stepper": rspo[name]("step", *STEPPED), "envpool": envpool("step", name, *STEPPED)}
                 data["rates"][name].append(rates)
     return data
 
 
-def _on_core(core: int) -> Worker:
+def _on_core(core: int, name: str) -> Worker:
     """On that one alone from its start, as `reproduce.py` starts its jobs."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
-        return Worker(RspoRobots)
+        return Worker(partial(RspoRobot, name))
     finally:
         os.sched_setaffinity(0, cores)
 
 
-def _round(rspo: Worker, each: list[Worker], name: str) -> dict[str, float]:
+def _round(rspo: Worker, each: list[Worker]) -> dict[str, float]:
     """A little of each: the physics on every core at the same time, a run on all of them, a run on every one."""
     with ThreadPoolExecutor(len(each)) as pool:
-        physics = sum(pool.map(lambda one: one("physics", name), each))
-        together = rspo("train", name)
-        alone = sum(pool.map(lambda one: one("train", name)["rspo"], each))
+        physics = sum(pool.map(lambda one: one("physics"), each))
+        together = rspo("train")
+        alone = sum(pool.map(lambda one: one("train")["rspo"], each))
     return {"physics": physics} | together | {"rspo, a run a core": alone}
 
 

@@ -43,6 +43,8 @@ WORLD = """
         def step(self, action):
             if {trouble!r} == "raises":
                 raise OSError("the robot is unplugged")
+            if {trouble!r} == "exits":
+                raise SystemExit(3)
             if {trouble!r} == "reads":
                 subprocess.run(["cat"], check=True)
             last = np.nan if {trouble!r} == "nan" else 0.5
@@ -159,6 +161,11 @@ def test_a_process_that_dies_is_said_and_the_next_try_starts_anew():
     with pytest.raises(RspoError, match=r"process that played gym:CartPole-v1 died \(exit code -9\)"):
         played(env)
     np.testing.assert_array_equal(played(env).obs, before.obs)
+
+
+def test_so_is_one_whose_environment_ends_it(world):
+    with pytest.raises(RspoError, match=r"process that played .* died \(exit code 3\)"):
+        played(world("exits"))
 
 
 def test_processes_end_with_their_environment():

@@ -26,6 +26,7 @@ from rspo.report import write_report
 from rspo.rollout import staged
 from rspo.run import Run
 from rspo.search import Found, Position, Tools, keys, search
+from rspo.train import use_cores_for
 from rspo.view import View
 
 CHECKPOINT_SECONDS = 5.0
@@ -59,6 +60,7 @@ def discover(
             f"The objective is '{objective}', but that of `config` is '{config.objective}': give only one."
         )
     config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
+    use_cores_for(world, config)
     validate(config, world.spec)
     run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, View(config, quiet), log)
@@ -68,7 +70,7 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | 
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
     check_log(log, opened.path)
-    use_cores(opened.devices)
+    use_cores(opened.devices, opened.players)
     if jax.device_count() != opened.devices:
         warnings.warn(
             f"{run} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will round "
@@ -86,7 +88,7 @@ def load(run: str | Path) -> Archive:
 def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, seed: int | None = None) -> Archive:
     """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
     opened = Run.open(Path(run))
-    use_cores(opened.devices)
+    use_cores(opened.devices, opened.players)
     archive = opened.load()
     config = opened.config
     if episodes is not None:
@@ -119,7 +121,7 @@ def crossplay(
         archive, world = run, adapt(run.config.env if env is None else env)
     else:
         opened = Run.open(Path(run))
-        use_cores(opened.devices)
+        use_cores(opened.devices, opened.players)
         archive, world = opened.load(), _world(opened, env)
     config = archive.config
     if world.spec.agents != 2:

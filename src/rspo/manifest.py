@@ -31,7 +31,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def identity(record: Mapping[str, Any]) -> str:
     """What every part of a run carries too, so that no part of another one is taken for its own."""
-    return store.sha256(json.dumps([record[name] for name in ("config", "spec", "devices")]).encode())
+    own = ("config", "spec", "devices", "players")  # the last came with a later version
+    return store.sha256(json.dumps([record[name] for name in own if name in record]).encode())
 
 
 def folders(path: Path, most: int) -> list[Path]:

@@ -6,7 +6,7 @@ core, each with its share of the episodes, gains more.
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -19,13 +19,36 @@ EPISODES = PartitionSpec(None, "cores")  # leaves [T, N, ...]
 PIECE = 512  # samples: activations of a layer of 64 then take 128 KB
 
 
-def use_cores(count: int | None = None) -> None:
-    """Make every usable core a device, or `count` of them; must come before anything else touches a device."""
+_PLAYERS: int | None = None
+
+
+def use_cores(devices: int | None = None, players: int | None = None) -> None:
+    """Make every usable core a device of JAX's, or as many as given, with a thread each; must come before anything else
+    touches a device. `players` is how many processes play a host environment, at first as many as there are devices."""
+    global _PLAYERS
     with contextlib.suppress(RuntimeError):  # the caller has used JAX before and keeps the devices that it chose
-        jax.config.update("jax_num_cpu_devices", count or _cores())
+        jax.config.update("jax_num_cpu_devices", devices or cores())
+        if devices is not None:
+            with _environment("NPROC", str(devices)):  # as many threads are XLA's at least
+                jax.devices()
+    _PLAYERS = players or _PLAYERS
 
 
-def _cores() -> int:
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        os.environ.pop(name) if before is None else os.environ.update({name: before})
+
+
+def player_count() -> int:
+    return _PLAYERS or jax.device_count()
+
+
+def cores() -> int:
     """Those this process may use, where the system tells; else all."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -7,12 +7,17 @@ What crosses the pipes are words as JSON and arrays as safetensors: nothing in t
 import contextlib
 import json
 import os
+import queue
 import signal
 import struct
 import subprocess
 import sys
 import threading
 import traceback
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -40,10 +45,12 @@ class Question(NamedTuple):
 
 
 class Player:
-    """This side of such a process. One thread uses it at a time."""
+    """This side of such a process."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.lock = threading.Lock()  # threads take turns to ask and to read
+        self.asked = deque[Future[Record]]()  # what was asked and is not yet read, in this order
         paths = os.pathsep.join(path for path in sys.path if isinstance(path, str))
         self.process = subprocess.Popen(
             # Warnings were given here, when this process made the environment.
@@ -60,19 +67,32 @@ class Player:
         """Whether the process could make the environment, and the same one; to be asked once, before it plays."""
         return self._answer()[0]["spec"] == repr(spec)
 
-    def ask(self, policy: bytes, question: Question, seeds: np.ndarray) -> None:
-        """For a share of episodes, which it plays while this process goes on; the next to be read is its answer."""
-        _write(self.process.stdin, question._asdict() | {"seeds": seeds.tolist()}, policy)
+    def ask(self, policy: bytes, question: Question, seeds: np.ndarray) -> Callable[[], Record]:
+        """For a share of episodes, which it plays after those asked for before, while this process goes on; call what
+        is given to wait for it."""
+        share = Future[Record]()
+        with self.lock:
+            self.asked.append(share)
+            _write(self.process.stdin, question._asdict() | {"seeds": seeds.tolist()}, policy)
+        return partial(self._wait_for, share)
 
-    def answer(self) -> Record:
-        rows: dict[str, Any] = self._answer()[1]
-        return Record(**rows)
+    def _wait_for(self, share: Future[Record]) -> Record:
+        with self.lock:
+            while not share.done():  # answers come in the order of the questions, wanted or not
+                try:
+                    rows: dict[str, Any] = self._answer()[1]
+                    record = Record(**rows)
+                except Exception as error:
+                    self.asked.popleft().set_exception(error)
+                else:
+                    self.asked.popleft().set_result(record)
+        return share.result()
 
     def dismiss(self) -> None:
         """No more questions: it ends as a program does, and with it what its environment has started."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
 
     def kill(self) -> None:
         """At once, whatever it does, and all that it has started."""
@@ -87,13 +107,11 @@ class Player:
             self.kill()
             self.process.wait()
         self.dismiss()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
     def _answer(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         try:
             words, arrays = _receive(self.process.stdout)
-        except EOFError:
+        except (EOFError, ValueError):  # the latter where another thread has let go of it
             raise RspoError(f"A process that played {self.name} died (exit code {self.process.wait()}).") from None
         if (failed := words.get("failed")) is not None:
             raise RuntimeError(f"{self.name} failed while it was played:\n{failed}")
@@ -119,7 +137,7 @@ def _packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 def _write(pipe: Any, words: dict[str, Any], arrays: bytes = b"") -> None:
     head = json.dumps(words).encode()
-    with contextlib.suppress(OSError):  # nobody is there any more: whoever waits for the answer will say so
+    with contextlib.suppress(OSError, ValueError):  # nobody is there any more: whoever waits for the answer will say so
         pipe.write(SIZES.pack(len(head), len(arrays)) + head + arrays)
         pipe.flush()
 
@@ -146,13 +164,25 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
         return _write(answers, {"spec": None})
     _write(answers, {"spec": repr(env.spec)})
     assert isinstance(env, HostEnv)
+    played: Answers = queue.SimpleQueue()
+    threading.Thread(target=_write_all, args=(answers, played)).start()
+    try:
+        _play_all(env, questions, played)
+    finally:
+        played.put(None)
+
+
+Answers = queue.SimpleQueue[tuple[dict[str, Any], bytes] | None]
+
+
+def _play_all(env: HostEnv, questions: BinaryIO, answers: Answers) -> None:
     batches: dict[int, Batch] = {}
     never = threading.Event()
     while True:
         try:
             words, arrays = _receive(questions)
         except EOFError:
-            return None
+            return
         try:
             seeds, (kind, shape) = np.array(words.pop("seeds")), words.pop("noise")
             asked = Question(Noise(kind, tuple(shape)), **words)
@@ -160,9 +190,19 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
                 batches[asked.lanes] = env.batch(asked.lanes)
             act = _to_policy(arrays).actor(asked.greedy, draw(asked.noise, env.spec.horizon, seeds, asked.lanes))
             rows = play(env, batches[asked.lanes], act, asked.lanes, seeds, asked.padding, False, never)
-            _write(answers, {}, _packed({name: getattr(rows, name) for name in RECORDED}))
+            answers.put(({}, _packed({name: getattr(rows, name) for name in RECORDED})))
         except Exception:
-            _write(answers, {"failed": traceback.format_exc()})
+            answers.put(({"failed": traceback.format_exc()}, b""))
+
+
+def _write_all(pipe: BinaryIO, answers: Answers) -> None:
+    """On a thread of its own: while an answer waits to be read, the next question is played."""
+    try:
+        while (answer := answers.get()) is not None:
+            _write(pipe, *answer)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # or who asked would wait for ever
 
 
 if __name__ == "__main__":

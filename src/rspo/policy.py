@@ -97,7 +97,7 @@ class Policy(eqx.Module):
     normalizer: Normalizer | None
 
     def __call__(self, obs: Any) -> Categorical | Gaussian:
-        numbers = self.actor(self._normalized(obs))
+        numbers = self.actor(self.normalized(obs))
         return self.actor.distribution(numbers) if isinstance(self.actor, GaussianMLP) else Categorical(numbers)
 
     def to_env(self, action: Any) -> Any:
@@ -106,9 +106,9 @@ class Policy(eqx.Module):
 
     def values(self, obs: Any) -> Any:
         """One value a channel: [..., O] -> [..., C]."""
-        return self.critic(self._normalized(obs))
+        return self.critic(self.normalized(obs))
 
-    def _normalized(self, obs: Any) -> Any:
+    def normalized(self, obs: Any) -> Any:
         return obs if self.normalizer is None else self.normalizer(obs)
 
 

@@ -58,6 +58,8 @@ class PPO:
     padding: Padding = "count"
     """Steps after an early end of the episode: they repeat its last moment and count in likelihoods and losses, or are
     left out of both; or a new episode begins at once, and returns are those of the first."""
+    overlap: bool = False
+    """Play each batch while learning from the one before: the policy that plays is then one update older."""
     init: Literal["fresh", "same"] = "fresh"
     """Weights at the start of an iteration: drawn anew, or the same for every iteration of a run."""
 
@@ -162,16 +164,17 @@ def update(
     key: Array,
 ) -> tuple[Policy, Any, dict[str, Array]]:
     """`epochs` passes over the batch; gives the metrics of the last step. The normaliser is not learned here."""
-    assemble = lambda nets: Policy(nets[0], nets[1], policy.normalizer)  # noqa: E731
+    assemble = lambda nets, normalizer: Policy(nets[0], nets[1], normalizer)  # noqa: E731
+    batch = batch._replace(obs=policy.normalized(batch.obs))  # once, not for either network in every step
 
     def part_gradient(piece: Batch, rest: tuple[Any, Array, Array]) -> tuple[Any, dict[str, Array]]:
         nets, bonus, count = rest
-        return jax.grad(lambda nets: loss(config, assemble(nets), piece, bonus, count), has_aux=True)(nets)
+        return jax.grad(lambda nets: loss(config, assemble(nets, None), piece, bonus, count), has_aux=True)(nets)
 
     def one_step(carry: tuple[Any, Any], counted_part: tuple[Batch, Array]) -> tuple[tuple[Any, Any], dict[str, Array]]:
         (nets, opt_state), (part, count) = carry, counted_part
         gradient, metrics = sum_over_samples(part_gradient, part, (nets, bonus, count))
-        extra, slope = jax.value_and_grad(lambda nets: auxiliary(assemble(nets)))(nets)
+        extra, slope = jax.value_and_grad(lambda nets: auxiliary(assemble(nets, policy.normalizer)))(nets)
         gradient = jax.tree.map(jnp.add, gradient, slope)
         metrics["loss"] += extra
         updates, opt_state = optimizer.update(gradient, opt_state)
@@ -188,7 +191,7 @@ def update(
 
     carry = ((policy.actor, policy.critic), opt_state)
     (nets, opt_state), metrics = jax.lax.scan(one_epoch, carry, _orders(config, batch.counted.size, key))
-    return assemble(nets), opt_state, jax.tree.map(lambda x: x[-1], metrics)
+    return assemble(nets, policy.normalizer), opt_state, jax.tree.map(lambda x: x[-1], metrics)
 
 
 def _orders(config: PPO, samples: int, key: Array) -> Array:

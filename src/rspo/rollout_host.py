@@ -2,15 +2,15 @@
 
 Episodes are dealt in shares, one a core. Whoever plays a share asks the policy, then steps the instances, all the way
 to the horizon: none waits for another. An environment that has a name trains in processes, any other in threads; what
-is recorded for a description plays here. What comes out depends on the key and the number of devices alone.
+is recorded for a description plays here. What comes out depends on the key and the number of players alone.
 """
 
+import contextlib
 import itertools
 import queue
 import threading
 import weakref
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from rspo.actor import actor, draw, noise_of, plain
 from rspo.distributions import Distribution
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
+from rspo.parallel import player_count
 from rspo.play import Record, play
 from rspo.player import Player, Question, to_bytes
 from rspo.policy import Policy
@@ -42,50 +43,60 @@ def collect(
     record: bool = False,
 ) -> Trajectory:
     """As `rspo.rollout.collect`; arrays are NumPy's, and log-probabilities are left to who needs them."""
+    return begin(env, policy, episodes, key, padding=padding, greedy=greedy, record=record)()
+
+
+def begin(
+    env: HostEnv,
+    policy: Callable[[Array], Distribution],
+    episodes: int,
+    key: Array,
+    *,
+    padding: Padding = "count",
+    greedy: bool = False,
+    record: bool = False,
+) -> Callable[[], Trajectory]:
+    """`collect`, in two halves: what is given waits for the end. Processes play meanwhile; else all is played then."""
     spec = env.spec
     if padding == "restart" and not env.can_restart:
         raise InputError(
             "ppo.padding is 'restart', but this vector environment cannot reset single environments: make it with "
             "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to 'count' or 'drop'."
         )
-    share = -(-episodes // jax.device_count())
+    stage = _stage(env)
+    share = -(-episodes // stage.most)
     lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
     noise, seeds = noise_of(policy, (spec.agents, spec.obs_size)), episode_seeds(key, episodes)
     shares = [seeds[i : i + lanes] for i in range(0, episodes, lanes)]
-    workers = 1 if env.most_lanes is not None else min(len(shares), jax.device_count())
-    stage = _stage(env)
-    with stage.lock:
-        if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
-            try:
-                question = Question(noise, lanes, greedy, padding)
-                parts = _ask(players, partial(Player.ask, policy=to_bytes(plain(policy)), question=question), shares)
-            except BaseException:  # Ctrl-C, or a share failed: do not play the others to the horizon
-                stage.kill()
-                raise
-        else:
-            stopped = threading.Event()
+    workers = 1 if env.most_lanes is not None else min(len(shares), stage.most)
+    if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
+        with stage.losing(players):
+            question, packed = Question(noise, lanes, greedy, padding), to_bytes(plain(policy))
+            turns = zip(shares, itertools.cycle(tuple(players)), strict=False)
+            asked = [player.ask(packed, question, seeds) for seeds, player in turns]
 
-            def play_here(batch: Batch, device: Any, seeds: np.ndarray) -> Record:
-                act = actor(policy, device, greedy, draw(noise, spec.horizon, seeds, lanes))
-                return play(env, batch, act, lanes, seeds, padding, record, stopped)
+        def finish() -> Trajectory:
+            with stage.losing(players):
+                return _trajectory(env, [answer() for answer in asked], padding)
 
-            cast = zip(stage.batches(env, lanes, workers), jax.devices(), strict=False)
+        return finish
+
+    def play_all() -> Trajectory:
+        stopped = threading.Event()
+
+        def play_here(batch: Batch, device: Any, seeds: np.ndarray) -> Record:
+            act = actor(policy, device, greedy, draw(noise, spec.horizon, seeds, lanes))
+            return play(env, batch, act, lanes, seeds, padding, record, stopped)
+
+        with stage.lock:
+            cast = zip(stage.batches(env, lanes, workers), itertools.cycle(jax.devices()), strict=False)
             parts = _deal(shares, [partial(play_here, batch, device) for batch, device in cast], stopped.set)
-    return _trajectory(env, parts, padding)
+        return _trajectory(env, parts, padding)
+
+    return play_all
 
 
 Share = np.ndarray  # the seeds of its episodes
-
-
-def _ask(players: list[Player], ask: Callable[..., None], shares: list[Share]) -> list[Record]:
-    """One share after another of the players, who take turns."""
-    parts, asked = [], deque[Player]()
-    for seeds, player in zip(shares, itertools.cycle(players), strict=False):
-        if len(asked) == len(players):
-            parts.append(asked.popleft().answer())
-        ask(player, seeds=seeds)
-        asked.append(player)
-    return parts + [player.answer() for player in asked]
 
 
 def _deal(shares: list[Share], play_share: Sequence[Callable[..., Record]], stop: Callable[[], None]) -> list[Record]:
@@ -147,7 +158,8 @@ class _Stage:
     """What an environment is played on: made when it is needed, and kept, for making it takes its time."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # threads of the caller's take turns
+        self.most = player_count()  # at a time, be it processes or threads
+        self.lock = threading.Lock()  # threads of the caller's take turns, but for what processes play
         self._batches: dict[int, list[Batch]] = {}
         self._players: list[Player] | None = None
 
@@ -162,21 +174,29 @@ class _Stage:
         """A process a core; none if others cannot make this environment."""
         if env.name is None:
             return []
-        if self._players is None:
-            players = [Player(env.name) for _ in range(jax.device_count())]
-            weakref.finalize(env, _end, players)
-            try:
-                if not all([player.knows(env.spec) for player in players]):  # noqa: C419  (every answer is to be read)
-                    _end(players)
-            except BaseException:
-                _end(players, now=True)
-                raise
-            self._players = players
-        return self._players
+        with self.lock:
+            if self._players is None:
+                players = [Player(env.name) for _ in range(self.most)]
+                weakref.finalize(env, _end, players)
+                try:
+                    if not all([player.knows(env.spec) for player in players]):  # noqa: C419  (all are to be read)
+                        _end(players)
+                except BaseException:
+                    _end(players, now=True)
+                    raise
+                self._players = players
+            return self._players
 
-    def kill(self) -> None:
-        players, self._players = self._players, None  # first: a second Ctrl-C may come while they end
-        _end(players or [], now=True)
+    @contextlib.contextmanager
+    def losing(self, players: list[Player]) -> Iterator[None]:
+        """Them all if this fails, or on Ctrl-C: nobody plays the others' shares to the horizon."""
+        try:
+            yield
+        except BaseException:
+            if self._players is players:
+                self._players = None  # first: a second Ctrl-C may come while they end
+            _end(players, now=True)
+            raise
 
     def leave(self) -> None:
         self._batches.clear()
@@ -197,7 +217,8 @@ def leave(env: HostEnv) -> None:
 
 
 def _end(players: list[Player], now: bool = False) -> None:
+    """At once, if need be, or if they play what nobody waits for."""
     for player in players:
-        player.kill() if now else player.dismiss()
+        player.kill() if now or player.asked else player.dismiss()
     while players:
         players.pop().wait()

@@ -45,6 +45,7 @@ from rspo.diversity import PopulationDiversity
 from rspo.errors import InputError
 from rspo.evaluation import Evaluation
 from rspo.manifest import readable
+from rspo.parallel import player_count
 from rspo.payoff import CrossPlay
 from rspo.search import Found, Position, shapes
 from rspo.store import StoreError
@@ -59,6 +60,7 @@ class Run:
         self.path = path
         source = str(path / "run.json")
         self.devices = _whole_number(record["devices"], 1, 4096, f"{source}: devices")
+        self.players = _whole_number(record.get("players", self.devices), 1, 4096, f"{source}: players")
         spec = dict(record["spec"])
         space = _action_space(spec.pop("action_space"), f"{source}: actions")
         sizes = {name: _whole_number(value, 0, 10**6, f"{source}: {name}") for name, value in spec.items()}
@@ -91,6 +93,7 @@ class Run:
             "command": _command(),
             "versions": versions(),
             "devices": jax.device_count(),
+            "players": player_count(),
         }
         store.write(path / "run.json", store.pack_json(record))
         return Run.open(path)

@@ -15,16 +15,20 @@ from rspo.config import Config
 from rspo.env import AnyEnv
 from rspo.host import HostEnv
 from rspo.likelihood import References
-from rspo.parallel import everywhere, map_samples, share
+from rspo.parallel import cores, everywhere, map_samples, share, use_cores
 from rspo.policy import Normalizer, Policy, init_normalizer, init_policy
 from rspo.rollout import collect
+from rspo.rollout_host import begin
 from rspo.types import Spec, Trajectory
+
+LOG_WEIGHT = 10.0  # at most, of a sample that another policy played: far beyond what one update does, but finite
 
 
 class TrainState(eqx.Module):
     """All that training carries from one update to the next; a checkpoint is exactly this."""
 
     policy: Policy
+    acting: Policy | None  # the one that plays the next batch, if that is not `policy`
     opt_state: Any
     objective: Any
     returns: Normalizer | None  # what reward normalisation has seen
@@ -39,7 +43,15 @@ def init_state(spec: Spec, config: Config, key: Array) -> TrainState:
     policy = init_policy(spec, channels, settings.hidden, settings.layers, settings.normalize_obs, policy_key)
     opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
     returns = init_normalizer(channels) if settings.normalize_reward else None
-    return TrainState(policy, opt_state, objective.init(spec, objective_key), returns, jnp.zeros((), jnp.int32))
+    acting = policy if settings.overlap else None
+    remembered = objective.init(spec, objective_key)
+    return TrainState(policy, acting, opt_state, remembered, returns, jnp.zeros((), jnp.int32))
+
+
+def use_cores_for(env: AnyEnv, config: Config) -> None:
+    """Before anything else touches a device: all cores learn, but where players keep them busy meanwhile, one does."""
+    if isinstance(env, HostEnv):
+        use_cores(1 if config.ppo.overlap and env.name is not None else None, players=cores())
 
 
 class Trainer(NamedTuple):
@@ -74,7 +86,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
             scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)
             score = score._replace(reward=scaled)
         advantage, target = ppo.advantages(settings, policy, trajectory, score)
-        batch = _batch(policy, trajectory, advantage, target, score.weight)
+        batch = _batch(policy, state.acting, trajectory, advantage, target, score.weight)
         auxiliary = lambda policy: objective.loss(state.objective, policy, trajectory)  # noqa: E731
         bonus = ppo.entropy_coefficient(settings, state.update)
         policy, opt_state, learned = ppo.update(
@@ -86,11 +98,12 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
             policy = Policy(policy.actor, policy.critic, policy.normalizer.update(trajectory.obs, counted))
         objective_state = objective.update(state.objective, trajectory, objective_key)
         metrics = {"return": trajectory.returns.mean(), "length": trajectory.first.sum(0).mean()}
-        state = TrainState(policy, opt_state, objective_state, returns, state.update + 1)
+        acting = state.policy if settings.overlap else None  # the next batch is played while this one is learned from
+        state = TrainState(policy, acting, opt_state, objective_state, returns, state.update + 1)
         return state, metrics | score.metrics | learned
 
     def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
-        return learn(state, references, play(state.policy, state.update, key), key)
+        return learn(state, references, play(_acting(state), state.update, key), key)
 
     def advance(
         state: TrainState, references: References, key: Array, count: Array
@@ -107,24 +120,38 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     # Placements are fixed, or a state from a checkpoint would compile the program once more than one from `advance`.
     jit = partial(jax.jit, in_shardings=everywhere(), out_shardings=everywhere())
     init = jax.jit(partial(init_state, env.spec, config), out_shardings=everywhere())
-    return Trainer(init, _by_turns(play, jit(learn)) if isinstance(env, HostEnv) else jit(advance))
+    if isinstance(env, HostEnv):
+        return Trainer(init, _HostTraining(env, config, jit(learn)).advance)
+    return Trainer(init, jit(advance))
 
 
-def _by_turns(play: Callable[..., Trajectory], learn: Callable[..., Any]) -> Callable[..., Any]:
-    """`advance` for a host environment: its players play, then the compiled program learns."""
+class _HostTraining:
+    """Players play, and the compiled program learns: by turns, or both at once."""
 
-    def advance(state: TrainState, references: References, key: Array, count: int) -> tuple[TrainState, Any]:
-        rows = []
+    def __init__(self, env: HostEnv, config: Config, learn: Callable[..., Any]) -> None:
+        self.env, self.config, self.learn = env, config, learn
+        self.ahead: tuple[Any, ...] = ()  # the state that was given last, its key, and the batch that is being played
+
+    def advance(self, state: TrainState, references: References, key: Array, count: int) -> tuple[TrainState, Any]:
+        left, self.ahead = self.ahead, ()
+        following, rows = left[2] if left and left[0] is state and left[1] is key else None, []
         placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
         learn_from, learn_key = placed((references, key))
         for _ in range(count):
-            # Off the devices: with a number that is on each of them, each would draw the same seeds.
-            trajectory = play(state.policy, np.asarray(state.update), key)
-            state, metrics = learn(state, learn_from, placed(trajectory), learn_key)
+            update = int(state.update)
+            playing = following or self._begin(_acting(state), update, key)
+            overlap = self.config.ppo.overlap and update + 1 < self.config.ppo.updates
+            following = self._begin(state.policy, update + 1, key) if overlap else None
+            state, metrics = self.learn(state, learn_from, placed(playing()), learn_key)
             rows.append(metrics)
+        self.ahead = (state, key, following)
         return state, jax.tree.map(lambda *column: np.stack(column), *jax.device_get(rows))
 
-    return advance
+    def _begin(self, policy: Policy, update: int, key: Array) -> Callable[[], Trajectory]:
+        """The batch of this update, as far as it is played while this process goes on."""
+        # The number is off the devices: with one that is on each of them, each would draw the same seeds.
+        own, episodes = _update_keys(key, update)[0], self.config.episodes(self.env.spec)
+        return begin(self.env, policy, episodes, own, padding=self.config.ppo.padding)
 
 
 @jax.jit
@@ -140,11 +167,28 @@ def _shared(trajectory: Trajectory) -> Trajectory:
     return eqx.tree_at(lambda t: t.last_obs, rest, last_obs, is_leaf=lambda leaf: leaf is None)
 
 
-def _batch(policy: Policy, trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
+def _acting(state: TrainState) -> Policy:
+    """Whose play is learned from next."""
+    return state.policy if state.acting is None else state.acting
+
+
+def _log_prob(policy: Policy, trajectory: Trajectory) -> Array:
+    acted = (trajectory.obs, trajectory.action)
+    return map_samples(lambda acted, policy: policy(acted[0]).log_prob(acted[1]), acted, policy)
+
+
+def _batch(
+    policy: Policy, acting: Policy | None, trajectory: Trajectory, advantage: Array, target: Array, weight: Array
+) -> ppo.Batch:
+    """Of play by `acting`, if that is not `policy`. What PPO keeps close to is the policy as it is now, and samples
+    weigh as much more as they are likelier under it (the decoupled objective of Hilton et al., 2022): if it kept close
+    to the policy that played, only half of each step would be left to go."""
     log_prob = trajectory.log_prob
-    if log_prob is None:  # the policy is still the one that acted
-        acted = (trajectory.obs, trajectory.action)
-        log_prob = map_samples(lambda acted, policy: policy(acted[0]).log_prob(acted[1]), acted, policy)
+    if log_prob is None or acting is not None:
+        log_prob = _log_prob(policy, trajectory)
+    if acting is not None:
+        played = _log_prob(acting, trajectory) if trajectory.log_prob is None else trajectory.log_prob
+        advantage = advantage * jnp.exp(jnp.minimum(log_prob - played, LOG_WEIGHT))
     counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
     return ppo.Batch(
         obs=trajectory.obs,
