@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jax
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ import games_report
 import naming
 import reproduce
 import robot_tables
+import rspo_side
 import stag_hunt_tables
 from stag_hunt_tables import equilibria
 
@@ -289,3 +291,12 @@ def test_the_speed_of_the_games() -> None:
     for kind, most in (("all reject", 1.0), ("half reject", 0.75), ("all accept", 0.5)):
         expected = sum(1 + most * k / 20 for k in range(config.iterations)) * config.ppo.updates / 60
         assert games_report.whole_run_minutes(measured(), "monster-hunt", kind) == pytest.approx(expected)
+
+
+def test_our_side_of_the_speed_benchmarks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)  # the tests keep their compiled programs
+    side = rspo_side.RspoSide()
+    assert side.compile("four-goals-easy", room=2) > 0
+    assert side.rollout("four-goals-easy", 1)["steps"] == preset("four-goals-easy").ppo.batch
+    assert side.train("four-goals-easy", kept=1, updates=1)["live"] > 0
+    assert side.programs("four-goals-easy") == 1
