@@ -32,18 +32,9 @@ from rspo.types import Padding, Trajectory
 LANES = 64  # instances in one batch at most: more would only wait for each other
 
 
-def collect(
-    env: HostEnv,
-    policy: Callable[[Array], Distribution],
-    episodes: int,
-    key: Array,
-    *,
-    padding: Padding = "count",
-    greedy: bool = False,
-    record: bool = False,
-) -> Trajectory:
+def collect(env: HostEnv, *arguments: Any, **settings: Any) -> Trajectory:
     """As `rspo.rollout.collect`; arrays are NumPy's, and log-probabilities are left to who needs them."""
-    return begin(env, policy, episodes, key, padding=padding, greedy=greedy, record=record)()
+    return begin(env, *arguments, **settings)()
 
 
 def begin(
