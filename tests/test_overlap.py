@@ -15,7 +15,6 @@ from product import results, rigged
 from rspo import rollout_host, train
 from rspo.archive import Archive
 from rspo.config import Config
-from rspo.host import HostEnv
 from rspo.objective import Objective
 from rspo.policy import init_policy
 from rspo.ppo import PPO
@@ -116,11 +115,13 @@ def test_all_at_once_one_by_one_or_from_a_copy_is_the_same(env):
     assert equal(whole, state)
 
 
+@pytest.mark.parametrize("env", ["peaks", PLAYED_APART], indirect=True)
 def test_nothing_is_played_ahead_of_the_last_update(env):
     tools = tools_for(env)
-    list(advanced(tools, 6))
-    if isinstance(env, HostEnv):
-        assert tools.trainer.advance.__self__.ahead[2] is None
+    for (state, _), ahead in zip(advanced(tools, 5, 1), (True, False), strict=True):
+        given, _, following = tools.trainer.advance.__self__.ahead
+        assert given is state
+        assert (following is not None) == ahead
 
 
 @pytest.mark.skipif(jax.device_count() == 1, reason="one core plays by itself")

@@ -17,9 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 EPISODES = PartitionSpec(None, "cores")  # leaves [T, N, ...]
 PIECE = 512  # samples: activations of a layer of 64 then take 128 KB
-
-
-_PLAYERS: int | None = None
+_PLAYERS: int | None = None  # how many processes play, where that was said
 
 
 def use_cores(devices: int | None = None, players: int | None = None) -> None:

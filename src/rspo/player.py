@@ -111,7 +111,7 @@ class Player:
     def _answer(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         try:
             words, arrays = _receive(self.process.stdout)
-        except (EOFError, ValueError):  # the latter where another thread has let go of it
+        except EOFError:
             raise RspoError(f"A process that played {self.name} died (exit code {self.process.wait()}).") from None
         if (failed := words.get("failed")) is not None:
             raise RuntimeError(f"{self.name} failed while it was played:\n{failed}")
@@ -149,7 +149,11 @@ def _receive(pipe: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _exactly(pipe: BinaryIO, size: int) -> bytes:
-    if len(data := pipe.read(size)) < size:
+    try:
+        data = pipe.read(size)
+    except ValueError:  # another thread has closed it
+        raise EOFError from None
+    if len(data) < size:
         raise EOFError
     return data
 

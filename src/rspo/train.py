@@ -70,8 +70,10 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     # all of them. Playing a JAX environment is shared by this too, and worth more.
     shared = settings.minibatches == 1 or not isinstance(env, HostEnv)
 
-    def play(policy: Policy, update: Any, key: Array) -> Trajectory:
-        return collect(env, policy, episodes, _update_keys(key, update)[0], padding=settings.padding)
+    def batch_by(start: Callable[..., Any]) -> Callable[[Policy, Any, Array], Any]:
+        """How an update's batch of a policy's is played, or begun."""
+        play = partial(start, env, episodes=episodes, padding=settings.padding)
+        return lambda policy, update, key: play(policy, key=_update_keys(key, update)[0])
 
     def learn(
         state: TrainState, references: References, trajectory: Trajectory, key: Array
@@ -103,7 +105,7 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
         return state, metrics | score.metrics | learned
 
     def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
-        return learn(state, references, play(_acting(state), state.update, key), key)
+        return learn(state, references, batch_by(collect)(_acting(state), state.update, key), key)
 
     def advance(
         state: TrainState, references: References, key: Array, count: Array
@@ -121,15 +123,15 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     jit = partial(jax.jit, in_shardings=everywhere(), out_shardings=everywhere())
     init = jax.jit(partial(init_state, env.spec, config), out_shardings=everywhere())
     if isinstance(env, HostEnv):
-        return Trainer(init, _HostTraining(env, config, jit(learn)).advance)
+        return Trainer(init, _HostTraining(settings, batch_by(begin), jit(learn)).advance)
     return Trainer(init, jit(advance))
 
 
 class _HostTraining:
     """Players play, and the compiled program learns: by turns, or both at once."""
 
-    def __init__(self, env: HostEnv, config: Config, learn: Callable[..., Any]) -> None:
-        self.env, self.config, self.learn = env, config, learn
+    def __init__(self, settings: ppo.PPO, begin: Callable[..., Any], learn: Callable[..., Any]) -> None:
+        self.settings, self.begin, self.learn = settings, begin, learn
         self.ahead: tuple[Any, ...] = ()  # the state that was given last, its key, and the batch that is being played
 
     def advance(self, state: TrainState, references: References, key: Array, count: int) -> tuple[TrainState, Any]:
@@ -138,20 +140,14 @@ class _HostTraining:
         placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
         learn_from, learn_key = placed((references, key))
         for _ in range(count):
-            update = int(state.update)
-            playing = following or self._begin(_acting(state), update, key)
-            overlap = self.config.ppo.overlap and update + 1 < self.config.ppo.updates
-            following = self._begin(state.policy, update + 1, key) if overlap else None
+            update = int(state.update)  # off the devices: with one that is on each, each would draw the same seeds
+            playing = following or self.begin(_acting(state), update, key)
+            overlap = self.settings.overlap and update + 1 < self.settings.updates
+            following = self.begin(state.policy, update + 1, key) if overlap else None
             state, metrics = self.learn(state, learn_from, placed(playing()), learn_key)
             rows.append(metrics)
         self.ahead = (state, key, following)
         return state, jax.tree.map(lambda *column: np.stack(column), *jax.device_get(rows))
-
-    def _begin(self, policy: Policy, update: int, key: Array) -> Callable[[], Trajectory]:
-        """The batch of this update, as far as it is played while this process goes on."""
-        # The number is off the devices: with one that is on each of them, each would draw the same seeds.
-        own, episodes = _update_keys(key, update)[0], self.config.episodes(self.env.spec)
-        return begin(self.env, policy, episodes, own, padding=self.config.ppo.padding)
 
 
 @jax.jit
