@@ -11,6 +11,7 @@ import numpy as np
 from jax import Array
 
 from rspo import ppo
+from rspo.awake import awake
 from rspo.config import Config
 from rspo.env import AnyEnv
 from rspo.host import HostEnv
@@ -139,15 +140,17 @@ class _HostTraining:
         following, rows = left[2] if left and left[0] is state and left[1] is key else None, []
         placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
         learn_from, learn_key = placed((references, key))
-        for _ in range(count):
-            update = int(state.update)  # off the devices: with one that is on each, each would draw the same seeds
-            playing = following or self.begin(_acting(state), update, key)
-            overlap = self.settings.overlap and update + 1 < self.settings.updates
-            following = self.begin(state.policy, update + 1, key) if overlap else None
-            state, metrics = self.learn(state, learn_from, placed(playing()), learn_key)
-            rows.append(metrics)
+        with awake(jax.device_count()):
+            for _ in range(count):
+                update = int(state.update)  # off the devices: one that is on each would have each draw the same seeds
+                playing = following or self.begin(_acting(state), update, key)
+                overlap = self.settings.overlap and update + 1 < self.settings.updates
+                following = self.begin(state.policy, update + 1, key) if overlap else None
+                state, metrics = self.learn(state, learn_from, placed(playing()), learn_key)
+                rows.append(metrics)
+            table = jax.tree.map(lambda *column: np.stack(column), *jax.device_get(rows))
         self.ahead = (state, key, following)
-        return state, jax.tree.map(lambda *column: np.stack(column), *jax.device_get(rows))
+        return state, table
 
 
 @jax.jit
