@@ -1,9 +1,9 @@
-"""Keeps cores awake while devices wait for each other, where that takes long: on Linux's virtual machines.
+"""Keeps cores awake while a host environment trains on all of them, on virtual machines.
 
-Devices that learn together meet in every gradient step, and whoever comes first sleeps until the others are there. A
-virtual machine gives a core that sleeps back to its host, and gets it again after a tenth of a millisecond or more,
-which is as long as half a step. So on every core a process waits without sleeping, and only when nothing else wants the
-core; a training update of Half-Cheetah then takes an eighth less time (docs/experiments.md).
+Where players and learners take turns, and learners meet in every gradient step, cores have nothing to do for a fraction
+of a millisecond again and again. A virtual machine gives a core that sleeps back to its host, and gets it again late.
+So on every core a process waits without sleeping, at the lowest priority. What that gains, and where it was measured,
+is in docs/experiments.md.
 """
 
 import contextlib
@@ -12,49 +12,61 @@ import select
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _KEEPERS: list[subprocess.Popen[bytes]] = []  # started when they are needed; they end with this process
+_WANTED: set[object] = set()  # by whom
 _LOCK = threading.Lock()
-_WANTED = 0  # by how many threads
+_AUTOGROUP = Path("/proc/self/autogroup")
 
 
 @contextlib.contextmanager
 def awake(devices: int) -> Iterator[None]:
-    """Meanwhile the cores stay awake, if there are several devices, and if they can be kept so."""
-    several = int(devices > 1)
-    _want(several)
+    """Meanwhile the cores stay awake, if they can be kept so, and there are several, with a device for each."""
+    one = object()
     try:
+        if 1 < devices >= _cores():
+            _want(one, True)
         yield
     finally:
-        _want(-several)
+        _want(one, False)
 
 
-def _want(change: int) -> None:
-    global _WANTED
+def _want(one: object, wanted: bool) -> None:
     with _LOCK:
-        before, _WANTED = _WANTED, _WANTED + change
-        if bool(before) == bool(_WANTED) or not can_keep():
-            return
-        if not _KEEPERS:
-            _KEEPERS.extend(map(_keeper, sorted(os.sched_getaffinity(0))))
+        _WANTED.add(one) if wanted else _WANTED.discard(one)
+        if _WANTED and not _KEEPERS and can_keep():
+            with contextlib.suppress(OSError):  # there may be too many processes; all works without these
+                _KEEPERS.extend(map(_keeper, sorted(os.sched_getaffinity(0))))
         for keeper in _KEEPERS:
-            with contextlib.suppress(OSError):  # somebody has ended it, and all else works without
-                os.write(keeper.stdin.fileno(), b".")  # type: ignore[union-attr]
+            with contextlib.suppress(OSError):  # somebody has ended it, or it has not yet read what it was told before
+                os.write(keeper.stdin.fileno(), b"1" if _WANTED else b"0")  # type: ignore[union-attr]
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+
+
+@cache
 def can_keep(root: Path = Path("/")) -> bool:
-    """Whether this is a virtual machine, and nobody counts for how long its processor is used."""
-    if not hasattr(os, "SCHED_IDLE"):
+    """Whether this is a virtual machine, and no quota of the processor's time would be used up by waiting."""
+    if not (hasattr(os, "SCHED_IDLE") and sys.executable):
         return False
-    quotas = (root / "sys/fs/cgroup/cpu.max", root / "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-    unlimited = all(_first_word(quota) in ("", "max", "-1") for quota in quotas)
-    return unlimited and " hypervisor " in _text(root / "proc/cpuinfo")
+    return " hypervisor " in _text(root / "proc/cpuinfo") and set(_quotas(root)) <= {"", "max", "-1"}
 
 
-def _first_word(path: Path) -> str:
-    return _text(path).partition(" ")[0].strip()
+def _quotas(root: Path) -> Iterator[str]:
+    """Of the groups that this process belongs to: Linux's control groups, of either version."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if not controllers or "cpu" in controllers.split(","):
+            mount, file = ("cpu", "cpu.cfs_quota_us") if controllers else ("", "cpu.max")
+            own = root / "sys/fs/cgroup" / mount / group.lstrip("/")
+            for folder in (own, *own.parents):
+                yield _text(folder / file).partition(" ")[0].strip()
 
 
 def _text(path: Path) -> str:
@@ -64,22 +76,38 @@ def _text(path: Path) -> str:
 
 
 def _keeper(core: int) -> subprocess.Popen[bytes]:
-    # Its own session: Ctrl-C is not for it, and the system then weighs it against other sessions by itself.
+    # A session of its own: Ctrl-C is not for it, and where Linux weighs sessions it can have little weight. Should it
+    # fail, that is nothing to tell the user.
     command = [sys.executable, "-I", "-S", __file__, str(core)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    nowhere = subprocess.DEVNULL
+    keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True)
+    os.set_blocking(keeper.stdin.fileno(), False)  # type: ignore[union-attr]
+    return keeper
 
 
 def _keep(core: int) -> None:
-    """Until there are no more words: every other one says to wait, the next one to rest."""
+    """Until who started this has no more words. The last one says whether the core is to be kept awake."""
+    parent = os.getppid()
     os.sched_setaffinity(0, {core})
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with contextlib.suppress(OSError):  # where sessions are weighed
-        Path("/proc/self/autogroup").write_text("19")
-    while os.read(0, 1):
-        while not select.select([0], [], [], 0)[0]:
-            for _ in range(1000):
+    _weigh_little()
+    while word := os.read(0, 64):
+        while word.endswith(b"1") and not select.select([0], [], [], 0)[0]:
+            if os.getppid() != parent:  # a child of the parent's may have kept the pipe open
+                return
+            for _ in range(100):
                 os.sched_yield()  # or it would keep the core for milliseconds when it should not have it
-        os.read(0, 1)
+
+
+def _weigh_little() -> None:
+    """Against other sessions: Linux shares a core between them before it looks at priorities."""
+    while _AUTOGROUP.exists():
+        try:
+            _AUTOGROUP.write_text("19")
+        except BlockingIOError:  # ten times a second is the most that the system allows, all processes together
+            time.sleep(0.1)
+        else:
+            return
 
 
 if __name__ == "__main__":

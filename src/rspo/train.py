@@ -140,7 +140,7 @@ class _HostTraining:
         following, rows = left[2] if left and left[0] is state and left[1] is key else None, []
         placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
         learn_from, learn_key = placed((references, key))
-        with awake(jax.device_count()):
+        with awake(jax.device_count() if jax.default_backend() == "cpu" else 1):
             for _ in range(count):
                 update = int(state.update)  # off the devices: one that is on each would have each draw the same seeds
                 playing = following or self.begin(_acting(state), update, key)
