@@ -26,9 +26,11 @@ _AUTOGROUP = Path("/proc/self/autogroup")
 @contextlib.contextmanager
 def awake(devices: int) -> Iterator[None]:
     """Meanwhile the cores stay awake, if they can be kept so, and there are several, with a device for each."""
+    from rspo.parallel import cores  # here: a keeper runs this file too, and should load nothing of that
+
     one = object()
     try:
-        if 1 < devices >= _cores():
+        if 1 < devices >= cores():
             _want(one, True)
         yield
     finally:
@@ -44,10 +46,6 @@ def _want(one: object, wanted: bool) -> None:
         for keeper in _KEEPERS:
             with contextlib.suppress(OSError):  # somebody has ended it, or it has not yet read what it was told before
                 os.write(keeper.stdin.fileno(), b"1" if _WANTED else b"0")  # type: ignore[union-attr]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
 
 
 @cache
