@@ -11,6 +11,7 @@ from hypothesis import settings
 
 import product
 import rspo
+from rspo import compiled
 from rspo.parallel import use_cores
 
 _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -25,6 +26,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadline: the first example of a property compiles, the others do not.
 settings.register_profile("rspo", deadline=None, max_examples=50)
 settings.load_profile("rspo")
+
+
+@pytest.fixture(autouse=True)
+def compiled_again() -> None:
+    """Whatever the run of an earlier test said: one that is resumed plays as it began."""
+    compiled.use(True)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.distributions import Categorical, Distribution, Noise
+from rspo.distributions import Categorical, Distribution, Gaussian, Noise
 from rspo.policy import CLIP_OBS, LOG_STD, GaussianMLP, Policy
 
 ACTIONS = 1  # tells what is drawn for an episode's actions from what its environment draws from the same seed
@@ -78,6 +78,9 @@ def plain(policy: Policy) -> Plain:
 
 def noise_of(policy: Callable[[Array], Distribution], obs: tuple[int, ...]) -> Noise:
     """What the policy's distribution needs in order to sample, for observations [A, O] of one episode."""
+    if isinstance(policy, Policy):  # in a tenth of the time
+        outputs = np.zeros((*obs[:-1], *policy.actor.biases[-1].shape))
+        return (Gaussian(outputs, None) if isinstance(policy.actor, GaussianMLP) else Categorical(outputs)).noise
     leaves = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(_arrays(policy)))
     return _noise(_form(policy), leaves, obs)
 

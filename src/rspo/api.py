@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from rspo import compiled
 from rspo.archive import Archive
 from rspo.check import adapt, check_env, label
 from rspo.config import Config, merge, validate
@@ -51,6 +52,7 @@ def discover(
     `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
     use_cores()
+    compiled.use(True)
     check_log(log, None if out is None else Path(out))
     world, name = adapt(env), label(env)
     if isinstance(world, HostEnv):
@@ -62,7 +64,7 @@ def discover(
     config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
     use_cores_for(world, config)
     validate(config, world.spec)
-    run = None if out is None else Run.create(Path(out), config, world.spec)
+    run = None if out is None else Run.create(Path(out), config, world.spec, compiled.plays(world))
     return _carry_out(world, config, run, View(config, quiet), log)
 
 
@@ -70,14 +72,21 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | 
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
     check_log(log, opened.path)
-    use_cores(opened.devices, opened.players)
+    _play_as_begun(opened)
     if jax.device_count() != opened.devices:
         warnings.warn(
             f"{run} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will round "
             "otherwise, and the result will differ from that of an uninterrupted run.",
             stacklevel=2,
         )
-    return _carry_out(_world(opened, env), opened.config, opened, View(opened.config, quiet), log)
+    world = _world(opened, env)
+    if opened.compiled and (why := compiled.missing_for(world)):
+        warnings.warn(
+            f"{run} was begun with compiled players and goes on without ({why}): actions will round otherwise, and the "
+            "result will differ from that of an uninterrupted run.",
+            stacklevel=2,
+        )
+    return _carry_out(world, opened.config, opened, View(opened.config, quiet), log)
 
 
 def load(run: str | Path) -> Archive:
@@ -88,7 +97,7 @@ def load(run: str | Path) -> Archive:
 def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, seed: int | None = None) -> Archive:
     """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
     opened = Run.open(Path(run))
-    use_cores(opened.devices, opened.players)
+    _play_as_begun(opened)
     archive = opened.load()
     config = opened.config
     if episodes is not None:
@@ -121,7 +130,7 @@ def crossplay(
         archive, world = run, adapt(run.config.env if env is None else env)
     else:
         opened = Run.open(Path(run))
-        use_cores(opened.devices, opened.players)
+        _play_as_begun(opened)
         archive, world = opened.load(), _world(opened, env)
     config = archive.config
     if world.spec.agents != 2:
@@ -139,6 +148,12 @@ def crossplay(
 def world_of(run: str | Path) -> AnyEnv:
     """The environment that a run was made in."""
     return _world(Run.open(Path(run)), None)
+
+
+def _play_as_begun(run: Run) -> None:
+    """With as many devices and players, and compiled ones or not: all of that rounds otherwise."""
+    use_cores(run.devices, run.players)
+    compiled.use(run.compiled)
 
 
 def _world(run: Run, env: Any) -> AnyEnv:
@@ -166,6 +181,8 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
         played = run.load_cross_play() if run else None
         metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
+        if why := compiled.missing_for(env):
+            view.say(f"going on without compiled players, which takes longer: {why}")
         event: Position | Found | None = None
         saved = time.monotonic()
         try:

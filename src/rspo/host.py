@@ -1,16 +1,19 @@
 """The contract of a host environment: stateful, on the CPU, written in whatever there is.
 
 The collector steps a batch of instances together and keeps several batches going, one a core: each in a process of its
-own where the environment can be made by name, else in threads.
+own where the environment can be made by name, else in threads. An environment that has an ensemble is played by that.
 """
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rspo.types import Descriptor, Played, Shape, Spec, Trajectory
+
+if TYPE_CHECKING:
+    from rspo.play import Ensemble
 
 
 class HostStep(NamedTuple):
@@ -67,6 +70,9 @@ class HostEnv(abc.ABC):
     name: str | None = None
     """What `rspo.make` makes the very same by, in any process; None if nothing does."""
 
+    compiled_play: bool = False
+    """Whether its ensemble is `rspo.compiled`'s, where that is there: a run then goes on as it began."""
+
     @property
     @abc.abstractmethod
     def spec(self) -> Spec: ...
@@ -79,6 +85,10 @@ class HostEnv(abc.ABC):
     @abc.abstractmethod
     def batch(self, size: int) -> Batch:
         """New instances, yet to be reset."""
+
+    def ensemble(self, players: int) -> "Ensemble | None":
+        """As many who play whole episodes faster than `batch` steps them; None where nobody can."""
+        return None
 
     @property
     def most_lanes(self) -> int | None:

@@ -1,5 +1,6 @@
 """Playing one share of a host environment's episodes, from their start to the horizon: plain NumPy, in any process."""
 
+import abc
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,7 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from rspo.actor import Act
+from rspo.actor import Act, Plain
+from rspo.distributions import Noise
 from rspo.host import Batch, HostEnv
 from rspo.types import Padding, Spec
 
@@ -30,6 +32,20 @@ class Record:
     last_obs: np.ndarray
     states: list[Any] = field(default_factory=list)
     start: Any = None
+
+
+class Ensemble(abc.ABC):
+    """Plays whole batches of episodes, by means of its own. What comes out depends on its arguments alone."""
+
+    @abc.abstractmethod
+    def begin(
+        self, policy: Plain, noise: Noise, seeds: np.ndarray, *, greedy: bool, padding: Padding, record: bool
+    ) -> Callable[[], Record]:
+        """An episode a seed, with the noise of `draw`; what is given waits for their end. Threads may ask at once."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Nobody waits for what is still being played."""
 
 
 def play(

@@ -2,7 +2,8 @@
 
 Episodes are dealt in shares, one a core. Whoever plays a share asks the policy, then steps the instances, all the way
 to the horizon: none waits for another. An environment that has a name trains in processes, any other in threads; what
-is recorded for a description plays here. What comes out depends on the key and the number of players alone.
+is recorded for a description plays here. What comes out depends on the key and the number of players alone. Where an
+environment has an ensemble, that plays all.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from rspo.distributions import Distribution
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv
 from rspo.parallel import player_count
-from rspo.play import Record, play
+from rspo.play import Ensemble, Record, play
 from rspo.player import Player, Question, to_bytes
 from rspo.policy import Policy
 from rspo.types import Padding, Trajectory
@@ -47,7 +48,8 @@ def begin(
     greedy: bool = False,
     record: bool = False,
 ) -> Callable[[], Trajectory]:
-    """`collect`, in two halves: what is given waits for the end. Processes play meanwhile; else all is played then."""
+    """`collect`, in two halves: what is given waits for the end. Processes and ensembles play meanwhile; else all is
+    played then."""
     spec = env.spec
     if padding == "restart" and not env.can_restart:
         raise InputError(
@@ -58,6 +60,9 @@ def begin(
     share = -(-episodes // stage.most)
     lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
     noise, seeds = noise_of(policy, (spec.agents, spec.obs_size)), episode_seeds(key, episodes)
+    if isinstance(policy, Policy) and (ensemble := stage.ensemble(env)):
+        played = ensemble.begin(plain(policy), noise, seeds, greedy=greedy, padding=padding, record=record)
+        return lambda: _trajectory(env, [played()], padding)
     shares = [seeds[i : i + lanes] for i in range(0, episodes, lanes)]
     workers = 1 if env.most_lanes is not None else min(len(shares), stage.most)
     if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
@@ -153,6 +158,14 @@ class _Stage:
         self.lock = threading.Lock()  # threads of the caller's take turns, but for what processes play
         self._batches: dict[int, list[Batch]] = {}
         self._players: list[Player] | None = None
+        self._ensemble: Ensemble | None = None
+
+    def ensemble(self, env: HostEnv) -> Ensemble | None:
+        """Who plays without being told each step, where there is such."""
+        with self.lock:
+            if self._ensemble is None:
+                self._ensemble = env.ensemble(self.most)
+            return self._ensemble
 
     def batches(self, env: HostEnv, lanes: int, count: int) -> list[Batch]:
         """As many batches of this many instances each."""
@@ -192,7 +205,9 @@ class _Stage:
     def leave(self) -> None:
         self._batches.clear()
         _end(self._players or [])
-        self._players = None
+        if self._ensemble is not None:
+            self._ensemble.close()
+        self._players = self._ensemble = None
 
 
 _STAGES: weakref.WeakKeyDictionary[HostEnv, _Stage] = weakref.WeakKeyDictionary()

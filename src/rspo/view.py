@@ -64,7 +64,7 @@ class View:
             self.console.print(f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  {numbers}")
 
     def say(self, text: str) -> None:
-        self.console.print(text)
+        self.console.print(text, markup=False)
 
     def _sentence(self, strategy: Strategy) -> str:
         found, style = strategy.evaluation, STYLES[strategy.status]

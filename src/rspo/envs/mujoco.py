@@ -16,12 +16,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from rspo import compiled
 from rspo.errors import InputError, suggestion
 from rspo.gait_descriptor import Episode, describe_gaits
 from rspo.gait_drawing import strip
 from rspo.gait_pictures import Portrait, photographs, portrait
 from rspo.host import Batch, Ends, HostEnv, HostStep
 from rspo.linkage import Linkage, far_to_near, linkage
+from rspo.play import Ensemble
 from rspo.robot_scene import ground, robot_scene
 from rspo.types import Box, Descriptor, Played, Shape, Spec, Trajectory
 
@@ -30,6 +32,7 @@ FREE = (-np.inf, np.inf)
 IMPACT_COST, MOST_IMPACT_COST = 5e-7, 10.0
 Rows = np.ndarray | slice  # some of the instances, or all of them
 EVERYONE = slice(None)  # a view: no copies are gathered
+TOGETHER = 64  # robots that begin their episodes in one call
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Mujoco(HostEnv):
             raise InputError(f"fall is '{fall}', but it must be 'end' or 'go on'.")
         self.robot, self.fall = ROBOTS[name], fall
         self.name = name if fall == "end" else None
+        self.compiled_play = fall == "end" and not self.robot.whole_body
         self.mujoco = _engine()
         self._model = _load(self.mujoco, _assets() / self.robot.xml)
         self._model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
@@ -102,6 +106,14 @@ class Mujoco(HostEnv):
 
     def batch(self, size: int) -> "Simulations":
         return (WholeBody if self.robot.whole_body else Planar)(self, size)
+
+    def ensemble(self, players: int) -> Ensemble | None:
+        """Compiled code, for planar robots whose fall is the end."""
+        if not compiled.plays(self):
+            return None
+        return compiled.Robots(
+            self.spec, self._model, Planar(self, TOGETHER), [Planar(self, 1) for _ in range(players)]
+        )
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The gait that most episodes show, up to their end: docs/gaits.md."""
@@ -210,6 +222,10 @@ class Simulations(Batch):
 
     def state(self) -> State:
         return State(self.qpos.copy(), self.qvel.copy())
+
+    def apart(self, numbers: np.ndarray) -> State:
+        """Of positions and velocities in a row, [..., nq + nv]."""
+        return State(*np.split(numbers, [self.qpos.shape[1]], axis=-1))
 
 
 class Planar(Simulations):
