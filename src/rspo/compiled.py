@@ -318,6 +318,8 @@ class _Episode:
 
 def _task(spec: Spec, rules: "Planar", policy: Plain) -> tuple[_Task, list[Any]]:
     """What all robots of a batch share, and what must stay in memory as long as it does."""
+    import mujoco
+
     kept: list[Any] = []
 
     def address(numbers: Any, kind: Any = np.float32) -> int | None:
@@ -329,8 +331,6 @@ def _task(spec: Spec, rules: "Planar", policy: Plain) -> tuple[_Task, list[Any]]
     pairs = zip(policy.weights, policy.biases, strict=True)
     layers = (_Layer * len(policy.weights))(*(_Layer(*w.shape, address(w), address(b)) for w, b in pairs))
     kept.append(layers)
-    import mujoco
-
     engine, state, space = _engine(), mujoco.mjtState, spec.action_space
     assert isinstance(space, Box)
     units = dict(zip(("low", "high", "middle", "half"), space.scale, strict=True))
