@@ -2,7 +2,7 @@
  *
  * `rspo.compiled` fills in the records below and hands `rspo_play` to the engine's `mjb_apply`, which catches the
  * engine's errors. Of the engine only functions are called, by their addresses, so none of its headers is needed.
- * Sums run in one order and nothing is contracted: the same bits on every machine that rounds as IEEE 754 says.
+ * The policy's sums run in one order and nothing is contracted, so vector instructions or not change no bit of them.
  */
 
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #endif
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
-#define VECTORS __attribute__((target_clones("avx2", "default"))) /* whichever the machine has; no bit differs */
+#define VECTORS __attribute__((target_clones("avx2", "default"))) /* whichever the machine has */
 #else
 #define VECTORS
 #endif
