@@ -11,7 +11,7 @@ from hypothesis import settings
 
 import product
 import rspo
-from rspo import compiled
+from rspo import native
 from rspo.parallel import use_cores
 
 _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -31,7 +31,7 @@ settings.load_profile("rspo")
 @pytest.fixture(autouse=True)
 def compiled_again() -> None:
     """Whatever the run of an earlier test said: one that is resumed plays as it began."""
-    compiled.use(True)
+    native.use(True)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 where there is no such code, or where it must stop."""
 
 import gc
-import importlib
 import json
 import os
 import subprocess
@@ -23,9 +22,8 @@ import pytest
 import product
 import rspo
 import rspo.envs.mujoco as robots
-from browser import REQUIRED
 from product import results
-from rspo import actor, api, compiled, manifest, parallel, rollout_host, store
+from rspo import actor, api, compiled, compiled_ppo, manifest, native, parallel, rollout_host, store
 from rspo.actor import Plain
 from rspo.distributions import Noise
 from rspo.envs.mujoco import ROBOTS, Mujoco, Planar
@@ -46,16 +44,23 @@ TINY = {"iterations": 1, "ppo": {"updates": 12, "batch": 1024, "hidden": 8, "epo
 
 @pytest.fixture(autouse=True)
 def compiled_code(tmp_path, monkeypatch):
-    """Skip where there is none; unless there must be. The engine's log would be left where it is started."""
+    """Skip where there is none; of an older one nothing should be believed. The engine's log would be left where it is
+    started."""
     monkeypatch.chdir(tmp_path)
     if why := compiled.why_not():
-        (pytest.fail if os.environ.get(REQUIRED) else pytest.skip)(why)
+        product.lacking(why)
+    product.newly_built("robot_player")
+
+
+def lack(monkeypatch, why="there is no compiler [here]"):
+    """As where rspo was installed without a compiler; or not, with None."""
+    for code in (compiled, compiled_ppo):
+        monkeypatch.setattr(code, "why_not", lambda: why)
 
 
 @pytest.fixture
 def lacking(monkeypatch):
-    """As where rspo was installed without a compiler."""
-    monkeypatch.setattr(compiled, "why_not", lambda: "there is no compiler [here]")
+    lack(monkeypatch)
 
 
 @pytest.fixture(params=PLANAR)
@@ -231,7 +236,7 @@ def test_it_agrees_with_the_player_in_numpy(env):
     """Both begin with the same bits; later their rounding leads them apart."""
     ours = played(env, padding="restart", record=True)
     rollout_host.leave(env)
-    compiled.use(False)
+    native.use(False)
     theirs = played(env, padding="restart", record=True)
     assert ensemble_of(env) is None
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
@@ -276,6 +281,23 @@ def test_so_is_a_policy_that_is_not_ours():
     assert np.abs(trajectory.action).max() <= 1
 
 
+def test_so_is_an_heir_of_the_environment():
+    """Whose rules only its batch knows."""
+
+    class Paid(Planar):
+        def reward(self, way, healthy, cost):
+            return np.full_like(way, 7)
+
+    class Mine(Mujoco):
+        def batch(self, size):
+            return Paid(self, size)
+
+    env = Mine("hopper")
+    trajectory = played(env, padding="count")
+    assert not compiled.plays(env)
+    assert (trajectory.reward[trajectory.live] == 7).all()
+
+
 # ---- how it ends
 
 
@@ -306,8 +328,8 @@ def test_to_let_go_of_it_while_it_plays_ends_its_threads(threads):
     assert played(env).live.any()  # by others
 
 
-def test_so_does_a_program_that_ends():
-    """With batches under way that nobody waits for, in an environment that nobody has let go of."""
+def test_a_program_may_end_while_it_plays():
+    """Batches that nobody waits for, in an environment that nobody has let go of: it neither hangs nor crashes."""
     code = """
         import jax, sys, time
         from rspo import rollout_host
@@ -422,15 +444,29 @@ def test_what_was_compiled_for_other_records_is_not_used(monkeypatch):
     monkeypatch.setattr(compiled, "_Robot", More)
     try:
         assert "not of this version" in compiled.why_not()
-        assert not compiled.in_use()
+        assert not compiled.plays(Mujoco("hopper"))
     finally:
         for cached in (compiled._player, compiled.why_not):
             cached.cache_clear()
 
 
-def test_whoever_imports_it_is_told():
-    with pytest.raises(ImportError, match=r"rspo\.compiled loads it"):
-        importlib.import_module("rspo._robot_player")
+@pytest.mark.parametrize("wrong", ["first", "inner", "last", "mean"])
+def test_a_policy_of_other_sizes_is_refused_before_anything_is_read(wrong):
+    env = Mujoco("hopper")
+    plain = actor.plain(policy_for(env))
+    weights, biases, row = list(plain.weights), list(plain.biases), np.zeros(env.spec.obs_size + 1, np.float32)
+    if wrong == "first":
+        weights[0] = np.concatenate([weights[0], weights[0]])
+    elif wrong == "inner":
+        biases[0] = biases[0][:-1]
+    elif wrong == "last":
+        weights[-1], biases[-1] = weights[-1][:, :1], biases[-1][:1]
+    plain = plain._replace(weights=weights, biases=biases, mean=row if wrong == "mean" else plain.mean)
+    noise = Noise("normal", (1, env.spec.action_space.n))
+    players = env.ensemble(1)
+    with pytest.raises(ValueError, match="cannot play: 11 numbers are seen, 3 chosen"):
+        players.begin(plain, noise, np.array([5]), greedy=True, padding="count", record=False)
+    players.close()
 
 
 # ---- runs
@@ -468,31 +504,35 @@ def test_a_run_goes_on_as_it_began(tmp_path, monkeypatch, unpainted):
         whole, folder = tmp_path / f"whole-{there}", tmp_path / f"begun-{there}"
         with monkeypatch.context() as patch:
             if not there:
-                patch.setattr(compiled, "why_not", lambda: "there is no compiler")
+                lack(patch)
             archive = rspo.discover("hopper", out=whole, quiet=True, **TINY)
             begun(folder, monkeypatch)
         assert record_of(folder)["compiled"] is record_of(whole)["compiled"] is there
-        compiled.use(not there)  # as after another run
+        native.use(not there)  # as after another run
         rspo.resume(folder, quiet=True)
         assert results(folder) == results(whole)
-        compiled.use(not there)
+        native.use(not there)
         assert [s.evaluation for s in rspo.evaluate(folder)] == [s.evaluation for s in archive]
         found.append(results(whole))
     assert found[0] != found[1]
 
 
 def test_a_new_run_is_compiled_whatever_the_last_one_was(tmp_path, monkeypatch, unpainted):
-    compiled.use(False)
+    native.use(False)
     assert record_of(begun(tmp_path / "run", monkeypatch))["compiled"] is True
 
 
-def test_what_cannot_go_on_so_is_warned_of(tmp_path, monkeypatch, unpainted, lacking):
+def test_what_cannot_go_on_so_is_warned_of(tmp_path, monkeypatch, unpainted, lacking, capsys):
     with monkeypatch.context() as patch:
-        patch.setattr(compiled, "why_not", lambda: None)
+        lack(patch, None)
         folder = begun(tmp_path / "run", monkeypatch)
-    with pytest.warns(UserWarning, match=r"begun with compiled players and goes on without \(there is no compiler"):
-        rspo.resume(folder, quiet=True)
+    said = r"begun with compiled code and goes on without \(there is no compiler"
+    with pytest.warns(UserWarning, match=said):
+        rspo.resume(folder)
+    assert "compil" not in capsys.readouterr().err  # not twice
     assert len(rspo.load(folder)) == 1
+    with pytest.warns(UserWarning, match=said):
+        rspo.evaluate(folder)
 
 
 def test_a_folder_of_before_was_not_compiled(tmp_path):
@@ -512,8 +552,8 @@ def test_that_it_is_missing_is_said_in_one_line(name, quiet, monkeypatch, lackin
     monkeypatch.setattr(api, "search", lambda *arguments: iter(()))
     rspo.discover(name, quiet=quiet, iterations=1)
     lines = [line for line in capsys.readouterr().err.splitlines() if "compil" in line]
-    wanted = "going on without compiled players, which takes longer: there is no compiler [here]"
-    assert lines == ([wanted] if name == "hopper" and not quiet else [])
+    wanted = "going on without compiled code, which takes longer: there is no compiler [here]"
+    assert lines == ([] if name == "four-goals-easy" or quiet else [wanted])
 
 
 def test_nothing_is_said_where_it_is_there(monkeypatch, capsys):

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import rspo
-from rspo import compiled, rollout_host
+from rspo import native, rollout_host
 from rspo.env import register
 from rspo.errors import InputError, RspoError
 from rspo.player import Player
@@ -83,7 +83,7 @@ def world(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["hopper", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
 @pytest.mark.parametrize("settings", [{"padding": "restart"}, {"greedy": True}])
 def test_processes_play_the_same_episodes_as_threads(name, settings):
-    compiled.use(False)
+    native.use(False)
     env, here = rspo.make(name), rspo.make(name)
     here.name = None
     theirs, ours = played(env, **settings), played(here, **settings)

@@ -237,13 +237,13 @@ def test_minibatches_are_drawn_at_random():
 @given(st.integers(2, 5000), st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_an_order_has_every_sample_once(samples, seed):
-    orders = ppo._orders(PPO(epochs=3, minibatches=2), samples, jax.random.key(seed))
+    orders = ppo.orders(PPO(epochs=3, minibatches=2), samples, jax.random.key(seed))
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(samples), (3, 1)))
 
 
 def test_so_has_one_of_too_many_samples_to_number(monkeypatch):
     monkeypatch.setattr(ppo, "MOST_NUMBERING", 5)
-    orders = ppo._orders(PPO(epochs=2, minibatches=2), 100, jax.random.key(0))
+    orders = ppo.orders(PPO(epochs=2, minibatches=2), 100, jax.random.key(0))
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(100), (2, 1)))
     assert (orders[0] != orders[1]).any()
 
@@ -251,7 +251,7 @@ def test_so_has_one_of_too_many_samples_to_number(monkeypatch):
 def test_every_sample_is_as_likely_in_every_minibatch_and_no_two_keep_together():
     """Out of 4000 epochs: first, middle and last one; the bound is five deviations."""
     epochs, samples, parts = 4000, 48, 4
-    orders = np.asarray(ppo._orders(PPO(epochs=epochs, minibatches=parts), samples, jax.random.key(0)))
+    orders = np.asarray(ppo.orders(PPO(epochs=epochs, minibatches=parts), samples, jax.random.key(0)))
     part = np.argsort(orders, axis=1) // (samples // parts)  # [epochs, samples]
     for sample in (0, 23, 47):
         share = np.bincount(part[:, sample], minlength=parts) / epochs

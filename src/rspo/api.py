@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from rspo import compiled
+from rspo import compiled, compiled_ppo, native
 from rspo.archive import Archive
 from rspo.check import adapt, check_env, label
 from rspo.config import Config, merge, validate
@@ -52,7 +52,7 @@ def discover(
     `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
     use_cores()
-    compiled.use(True)
+    native.use(True)
     check_log(log, None if out is None else Path(out))
     world, name = adapt(env), label(env)
     if isinstance(world, HostEnv):
@@ -64,26 +64,23 @@ def discover(
     config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
     use_cores_for(world, config)
     validate(config, world.spec)
-    run = None if out is None else Run.create(Path(out), config, world.spec, compiled.plays(world))
-    return _carry_out(world, config, run, View(config, quiet), log)
+    own = compiled.plays(world) or compiled_ppo.learns(world, config)
+    run = None if out is None else Run.create(Path(out), config, world.spec, own)
+    view = View(config, quiet)
+    if why := _lacks(world, config):
+        view.say(f"going on without compiled code, which takes longer: {why}")
+    return _carry_out(world, config, run, view, log)
 
 
 def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | None = None) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
     check_log(log, opened.path)
-    _play_as_begun(opened)
+    world = _world(opened, env)
     if jax.device_count() != opened.devices:
         warnings.warn(
             f"{run} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will round "
             "otherwise, and the result will differ from that of an uninterrupted run.",
-            stacklevel=2,
-        )
-    world = _world(opened, env)
-    if opened.compiled and (why := compiled.missing_for(world)):
-        warnings.warn(
-            f"{run} was begun with compiled players and goes on without ({why}): actions will round otherwise, and the "
-            "result will differ from that of an uninterrupted run.",
             stacklevel=2,
         )
     return _carry_out(world, opened.config, opened, View(opened.config, quiet), log)
@@ -97,14 +94,13 @@ def load(run: str | Path) -> Archive:
 def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, seed: int | None = None) -> Archive:
     """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
     opened = Run.open(Path(run))
-    _play_as_begun(opened)
+    world = _world(opened, env)
     archive = opened.load()
     config = opened.config
     if episodes is not None:
         config = dataclasses.replace(config, judge=dataclasses.replace(config.judge, episodes=episodes))
     if seed is not None:
         config = dataclasses.replace(config, seed=seed)
-    world = _world(opened, env)
     validate(config, world.spec)
     compilation_cache()
     tools = Tools(world, config)
@@ -127,11 +123,12 @@ def crossplay(
     """
     if isinstance(run, Archive):
         use_cores()
-        archive, world = run, adapt(run.config.env if env is None else env)
+        world = adapt(run.config.env if env is None else env)
+        archive = run
     else:
         opened = Run.open(Path(run))
-        _play_as_begun(opened)
-        archive, world = opened.load(), _world(opened, env)
+        world = _world(opened, env)
+        archive = opened.load()
     config = archive.config
     if world.spec.agents != 2:
         raise InputError(f"Cross-play is for environments of two agents, but {config.env} has {world.spec.agents}.")
@@ -146,17 +143,14 @@ def crossplay(
 
 
 def world_of(run: str | Path) -> AnyEnv:
-    """The environment that a run was made in."""
+    """The environment that a run was made in, to be played as in the run."""
     return _world(Run.open(Path(run)), None)
 
 
-def _play_as_begun(run: Run) -> None:
-    """With as many devices and players, and compiled ones or not: all of that rounds otherwise."""
-    use_cores(run.devices, run.players)
-    compiled.use(run.compiled)
-
-
 def _world(run: Run, env: Any) -> AnyEnv:
+    """To be played as in the run, with as many devices and players, and compiled code or not: all of it rounds."""
+    use_cores(run.devices, run.players)
+    native.use(run.compiled)
     name = run.config.env
     if env is None and name not in environments() and not name.startswith(PREFIXES):
         raise InputError(
@@ -166,7 +160,18 @@ def _world(run: Run, env: Any) -> AnyEnv:
     world = make(name) if env is None else adapt(env)
     if world.spec != run.spec:
         raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
+    if run.compiled and (why := _lacks(world, run.config)):
+        warnings.warn(
+            f"{run.path} was begun with compiled code and goes on without ({why}): numbers will round otherwise, and "
+            "results will differ from those that it would have had with it.",
+            stacklevel=3,
+        )
     return world
+
+
+def _lacks(env: AnyEnv, config: Config) -> str | None:
+    """Why compiled code does not do all that it could here, in words."""
+    return compiled.missing_for(env) or compiled_ppo.missing_for(env, config)
 
 
 def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None) -> Archive:
@@ -181,8 +186,6 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
         played = run.load_cross_play() if run else None
         metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
-        if why := compiled.missing_for(env):
-            view.say(f"going on without compiled players, which takes longer: {why}")
         event: Position | Found | None = None
         saved = time.monotonic()
         try:

@@ -298,8 +298,8 @@ def play(arguments: list[str]) -> int:
     options = parse(Play, arguments, "rspo play")
     from rspo import api, draw
 
-    archive = api.load(options.run)
     env = api.world_of(options.run)
+    archive = api.load(options.run)
     _check_play(options, len(archive))
     chosen = list(archive) if options.strategy is None else [archive[options.strategy]]
     episodes = [draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen]

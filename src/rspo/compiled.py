@@ -1,22 +1,22 @@
 """Planar robots played by compiled code: policy and physics by turns in one call, on all cores, without Python.
 
 `robot_player.c` is compiled when rspo is installed, where there is a compiler. Elsewhere the same robots are played by
-`rspo.play`, only slower; what is computed is the same but for its rounding, so a run goes on as it began.
+`rspo.play`, only slower. Their actions round otherwise, so a run goes on as it began, with compiled code or without.
 """
 
 import ctypes
-import importlib.util
+import itertools
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rspo import native
 from rspo.actor import Plain, draw
 from rspo.distributions import Noise
 from rspo.errors import RspoError
@@ -29,22 +29,11 @@ if TYPE_CHECKING:
     from rspo.envs.mujoco import Planar
 
 STEPS = 64  # of one robot at a time: a few milliseconds, so that no core waits long for the others at the end
-_WANTED = True
-
-
-def use(wanted: bool) -> None:
-    """Whether robots are played by compiled code from now on, where there is any."""
-    global _WANTED
-    _WANTED = wanted
-
-
-def in_use() -> bool:
-    return _WANTED and why_not() is None
 
 
 def plays(env: Any) -> bool:
     """Whether compiled code plays this environment from now on."""
-    return isinstance(env, HostEnv) and env.compiled_play and in_use()
+    return isinstance(env, HostEnv) and env.compiled_play and native.wanted() and why_not() is None
 
 
 def missing_for(env: Any) -> str | None:
@@ -52,21 +41,17 @@ def missing_for(env: Any) -> str | None:
     return why_not() if isinstance(env, HostEnv) and env.compiled_play else None
 
 
-AGAIN = "rspo again (pip install --force-reinstall --no-deps --no-cache-dir)"
-
-
 @cache
 def why_not() -> str | None:
     """What is missing for compiled play, and what helps, in words; None if nothing is. Loads MuJoCo."""
     try:
-        if _player() is None:
-            return f"rspo was installed where there was no C compiler; install one, then {AGAIN}"
-    except (OSError, AttributeError, ValueError) as error:
-        return f"what was compiled is not of this version ({error}); install {AGAIN}"
+        _player()
+    except ImportError as error:
+        return str(error)
     try:
         _engine()
-    except (ImportError, OSError, AttributeError, StopIteration) as error:
-        return f"this MuJoCo has no batches for other programs ({error or 'no library'})"
+    except (ImportError, OSError, AttributeError) as error:
+        return f"this MuJoCo has no batches for other programs ({error})"
     return None
 
 
@@ -107,13 +92,8 @@ class _Config(ctypes.Structure):
 
 @cache
 def _player() -> Any:
-    """The address of the compiled function; None where it was not compiled."""
-    found = importlib.util.find_spec("rspo._robot_player")
-    if found is None or found.origin is None:
-        return None
-    library, records = ctypes.CDLL(found.origin), (_Layer, _Task, _Robot)
-    if list((_Int * 3).in_dll(library, "rspo_sizes")) != list(map(ctypes.sizeof, records)):
-        raise ValueError("its records are others")
+    """The address of the compiled function."""
+    library = native.library("_robot_player", (_Layer, _Task, _Robot))
     return ctypes.cast(library.rspo_play, _Address).value
 
 
@@ -121,8 +101,9 @@ def _player() -> Any:
 def _engine() -> Any:
     """The engine's own library: its functions for other programs than Python."""
     import mujoco
+    from mujoco import _batch
 
-    engine = ctypes.CDLL(str(next(filter(_is_library, Path(mujoco.__file__).parent.iterdir()))))
+    engine = ctypes.CDLL(_batch.__file__)  # what is asked of it is looked for in the engine that it is linked with too
     for name, result, arguments in (
         ("mjb_defaultConfig", None, (_Address,)),
         ("mjb_makeBatch", _Address, (_Address, _Int, _Address, ctypes.c_char_p, _Int)),
@@ -135,10 +116,6 @@ def _engine() -> Any:
         function.restype, function.argtypes = result, arguments
     _ = engine.mj_step, engine.mj_getState, engine.mj_setState, mujoco.MjModel._address  # or say so now, not in a run
     return engine
-
-
-def _is_library(path: Path) -> bool:
-    return path.name.startswith(("libmujoco.", "mujoco.dll"))
 
 
 class _Simulation:
@@ -233,6 +210,7 @@ class _Batch:
         record: bool,
     ) -> None:
         assert policy.log_std is not None  # as actions are numbers, not choices
+        _check_sizes(spec, policy)
         self.spec, self.rules, self.padding, self.seeds = spec, field, padding, seeds.copy()
         steps, episodes, actions = spec.horizon, len(seeds), spec.action_space.n
         self.obs = np.empty((steps + 1, episodes, 1, spec.obs_size), np.float32)
@@ -314,6 +292,17 @@ class _Episode:
             else:
                 batch.terminated[robot.t :, number], batch.live[robot.t :, number] = True, False
         return robot.t < steps
+
+
+def _check_sizes(spec: Spec, policy: Plain) -> None:
+    """Compiled code would read and write beyond arrays of other ones."""
+    widths = [spec.obs_size, *(bias.size for bias in policy.biases)]
+    shapes = [weight.shape for weight in policy.weights]
+    seen = {row.shape for row in (policy.mean, policy.deviation) if row is not None}
+    if shapes != [*itertools.pairwise(widths)] or widths[-1] != spec.action_space.n or seen - {(spec.obs_size,)}:
+        raise ValueError(
+            f"a policy of layers {shapes} cannot play: {spec.obs_size} numbers are seen, {spec.action_space.n} chosen"
+        )
 
 
 def _task(spec: Spec, rules: "Planar", policy: Plain) -> tuple[_Task, list[Any]]:

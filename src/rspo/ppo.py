@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from rspo.policy import Normalizer, Policy
 from rspo.types import Padding, Trajectory
 
 Span = tuple[float, float]
+SQUARES, EPSILON = 0.999, 1e-5  # Adam's second decay rate, and what keeps it from dividing by zero
 MOST_NUMBERING = 18  # bits of 32 that may number the samples of a batch, so that enough are left to shuffle them
 
 
@@ -77,12 +79,16 @@ class Batch(NamedTuple):
 
 
 def make_optimizer(config: PPO) -> optax.GradientTransformation:
-    steps = config.updates * config.epochs * config.minibatches
-    rate = lambda step: config.learning_rate * remaining(config.decay, step / steps)  # noqa: E731
-    adam = optax.adam(rate, b1=config.momentum, eps=1e-5)
+    adam = optax.adam(partial(learning_rate, config), b1=config.momentum, b2=SQUARES, eps=EPSILON)
     optimizer = optax.chain(optax.clip_by_global_norm(config.gradient_clip), adam)
     # In steps of few samples it counts that a network has many arrays: as one vector they are one array.
     return optimizer if config.minibatches == 1 else optax.flatten(optimizer)
+
+
+def learning_rate(config: PPO, step: Array) -> Array:
+    """After so many steps of an iteration."""
+    steps = config.updates * config.epochs * config.minibatches
+    return config.learning_rate * remaining(config.decay, step / steps)
 
 
 def remaining(span: Span, progress: Array) -> Array:
@@ -190,11 +196,11 @@ def update(
         return carry, jax.tree.map(lambda x: x[-1], metrics)
 
     carry = ((policy.actor, policy.critic), opt_state)
-    (nets, opt_state), metrics = jax.lax.scan(one_epoch, carry, _orders(config, batch.counted.size, key))
+    (nets, opt_state), metrics = jax.lax.scan(one_epoch, carry, orders(config, batch.counted.size, key))
     return assemble(nets, policy.normalizer), opt_state, jax.tree.map(lambda x: x[-1], metrics)
 
 
-def _orders(config: PPO, samples: int, key: Array) -> Array:
+def orders(config: PPO, samples: int, key: Array) -> Array:
     """The order in which each epoch takes the samples: [epochs, samples], or [epochs, 0] where it does not matter.
 
     It is sorted by random bits, of which the low ones are the sample's own number: to sort single numbers takes a sixth

@@ -7,11 +7,7 @@
 
 #include <stddef.h>
 
-#if defined(_WIN32)
-#define EXPORT __declspec(dllexport)
-#else
 #define EXPORT __attribute__((visibility("default")))
-#endif
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
 #define VECTORS __attribute__((target_clones("avx2", "default"))) /* whichever the machine has */
@@ -137,14 +133,4 @@ EXPORT void rspo_play(const mjModel *m, mjData *d, int sim, void *argument) {
     if (robot->states)
       for (int i = 0; i < task->size; i++) robot->states[row * task->size + i] = robot->state[i];
   }
-}
-
-/* Loaded as a plain library; some linkers want what modules of Python's have. Declared by hand: Python's headers are not
- * everywhere either. */
-extern void *PyExc_ImportError;
-extern void PyErr_SetString(void *, const char *);
-EXPORT void *PyInit__robot_player(void);
-EXPORT void *PyInit__robot_player(void) {
-  PyErr_SetString(PyExc_ImportError, "this is no module of Python's: rspo.compiled loads it");
-  return NULL;
 }

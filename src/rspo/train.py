@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo import ppo
+from rspo import compiled_ppo, ppo
 from rspo.awake import awake
 from rspo.config import Config
 from rspo.env import AnyEnv
@@ -80,30 +80,16 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
         state: TrainState, references: References, trajectory: Trajectory, key: Array
     ) -> tuple[TrainState, dict[str, Array]]:
         _, ppo_key, objective_key = _update_keys(key, state.update)
-        policy = state.policy
         if shared:
             trajectory = _shared(trajectory)
-        score = objective.score(state.objective, trajectory, references, state.update / settings.updates)
-        returns = state.returns
-        if returns is not None:
-            scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)
-            score = score._replace(reward=scaled)
-        advantage, target = ppo.advantages(settings, policy, trajectory, score)
-        batch = _batch(policy, state.acting, trajectory, advantage, target, score.weight)
+        batch, returns, metrics = _prepare(config, state, references, trajectory)
         auxiliary = lambda policy: objective.loss(state.objective, policy, trajectory)  # noqa: E731
         bonus = ppo.entropy_coefficient(settings, state.update)
         policy, opt_state, learned = ppo.update(
-            settings, optimizer, policy, state.opt_state, batch, bonus, auxiliary, ppo_key
+            settings, optimizer, state.policy, state.opt_state, batch, bonus, auxiliary, ppo_key
         )
-        if policy.normalizer is not None:
-            # After the update, so that PPO's ratios start at 1; frozen everywhere else.
-            counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
-            policy = Policy(policy.actor, policy.critic, policy.normalizer.update(trajectory.obs, counted))
-        objective_state = objective.update(state.objective, trajectory, objective_key)
-        metrics = {"return": trajectory.returns.mean(), "length": trajectory.first.sum(0).mean()}
-        acting = state.policy if settings.overlap else None  # the next batch is played while this one is learned from
-        state = TrainState(policy, acting, opt_state, objective_state, returns, state.update + 1)
-        return state, metrics | score.metrics | learned
+        rest = _rest(config, state, trajectory, returns, objective_key)
+        return _after(config, state, _nets(policy), opt_state, rest), metrics | learned
 
     def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
         return learn(state, references, batch_by(collect)(_acting(state), state.update, key), key)
@@ -124,7 +110,8 @@ def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
     jit = partial(jax.jit, in_shardings=everywhere(), out_shardings=everywhere())
     init = jax.jit(partial(init_state, env.spec, config), out_shardings=everywhere())
     if isinstance(env, HostEnv):
-        return Trainer(init, _HostTraining(settings, batch_by(begin), jit(learn)).advance)
+        by = _CompiledLearning(config, jit) if compiled_ppo.learns(env, config) else jit(learn)
+        return Trainer(init, _HostTraining(settings, batch_by(begin), by).advance)
     return Trainer(init, jit(advance))
 
 
@@ -149,8 +136,77 @@ class _HostTraining:
                 state, metrics = self.learn(state, learn_from, placed(playing()), learn_key)
                 rows.append(metrics)
             table = jax.tree.map(lambda *column: np.stack(column), *jax.device_get(rows))
+        state = placed(state)  # of which compiled steps leave a part in NumPy's arrays
         self.ahead = (state, key, following)
         return state, table
+
+
+class _CompiledLearning:
+    """`learn`, with PPO's steps by compiled code and all else by XLA."""
+
+    def __init__(self, config: Config, jit: Callable[..., Any]) -> None:
+        self.config, self.around = config, jit(partial(self._around, config))
+
+    def __call__(
+        self, state: TrainState, references: References, trajectory: Trajectory, key: Array
+    ) -> tuple[TrainState, dict[str, Any]]:
+        needed = TrainState(state.policy, state.acting, None, state.objective, state.returns, state.update)
+        lesson, rest, metrics = self.around(needed, references, trajectory, key)
+        nets, opt_state, learned = compiled_ppo.update(self.config.ppo, _nets(state.policy), state.opt_state, lesson)
+        return _after(self.config, state, nets, opt_state, rest), metrics | learned
+
+    @staticmethod
+    def _around(
+        config: Config, state: TrainState, references: References, trajectory: Trajectory, key: Array
+    ) -> tuple[compiled_ppo.Lesson, "Rest", dict[str, Array]]:
+        _, ppo_key, objective_key = _update_keys(key, state.update)
+        batch, returns, metrics = _prepare(config, state, references, trajectory)
+        bonus = ppo.entropy_coefficient(config.ppo, state.update)
+        lesson = compiled_ppo.lesson(config.ppo, state.policy, batch, bonus, state.update, ppo_key)
+        return lesson, _rest(config, state, trajectory, returns, objective_key), metrics
+
+
+class Rest(NamedTuple):
+    """What an update changes beside the networks."""
+
+    normalizer: Normalizer | None
+    objective: Any
+    returns: Normalizer | None
+    update: Array
+
+
+def _prepare(
+    config: Config, state: TrainState, references: References, trajectory: Trajectory
+) -> tuple[ppo.Batch, Normalizer | None, dict[str, Array]]:
+    """What to learn from, what reward normalisation has seen by then, and metrics."""
+    settings, policy, returns = config.ppo, state.policy, state.returns
+    score = config.method.score(state.objective, trajectory, references, state.update / settings.updates)
+    if returns is not None:
+        scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)
+        score = score._replace(reward=scaled)
+    advantage, target = ppo.advantages(settings, policy, trajectory, score)
+    batch = _batch(policy, state.acting, trajectory, advantage, target, score.weight)
+    metrics = {"return": trajectory.returns.mean(), "length": trajectory.first.sum(0).mean()}
+    return batch, returns, metrics | score.metrics
+
+
+def _rest(config: Config, state: TrainState, trajectory: Trajectory, returns: Normalizer | None, key: Array) -> Rest:
+    normalizer = state.policy.normalizer
+    if normalizer is not None:
+        # In use after the update, so that PPO's ratios start at 1; frozen everywhere else.
+        counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
+        normalizer = normalizer.update(trajectory.obs, counted)
+    return Rest(normalizer, config.method.update(state.objective, trajectory, key), returns, state.update + 1)
+
+
+def _after(config: Config, state: TrainState, nets: tuple[Any, Any], opt_state: Any, rest: Rest) -> TrainState:
+    acting = state.policy if config.ppo.overlap else None  # the next batch is played while this one is learned from
+    policy = Policy(*nets, rest.normalizer)
+    return TrainState(policy, acting, opt_state, rest.objective, rest.returns, rest.update)
+
+
+def _nets(policy: Policy) -> tuple[Any, Any]:
+    return policy.actor, policy.critic
 
 
 @jax.jit

@@ -86,8 +86,9 @@ class Mujoco(HostEnv):
         if fall not in ("end", "go on"):
             raise InputError(f"fall is '{fall}', but it must be 'end' or 'go on'.")
         self.robot, self.fall = ROBOTS[name], fall
-        self.name = name if fall == "end" else None
-        self.compiled_play = fall == "end" and not self.robot.whole_body
+        as_named = type(self) is Mujoco and fall == "end"  # other processes, and compiled code, know no other
+        self.name = name if as_named else None
+        self.compiled_play = as_named and not self.robot.whole_body
         self.mujoco = _engine()
         self._model = _load(self.mujoco, _assets() / self.robot.xml)
         self._model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
