@@ -39,7 +39,8 @@ from rspo.types import Box
 PLANAR = [name for name, robot in ROBOTS.items() if not robot.whole_body]
 KEY = jax.random.key(3)
 MANY = 1500  # episodes: several seconds of play, if nobody stops it
-TINY = {"iterations": 1, "ppo": {"updates": 12, "batch": 1024, "hidden": 8, "epochs": 1}, "judge": {"episodes": 3}}
+SMALL = {"updates": 12, "batch": 1024, "minibatches": 4, "hidden": 8, "epochs": 1}  # still two threads learn
+TINY = {"iterations": 1, "ppo": SMALL, "judge": {"episodes": 3}}
 
 
 @pytest.fixture(autouse=True)
@@ -533,6 +534,8 @@ def test_what_cannot_go_on_so_is_warned_of(tmp_path, monkeypatch, unpainted, lac
     assert len(rspo.load(folder)) == 1
     with pytest.warns(UserWarning, match=said):
         rspo.evaluate(folder)
+    monkeypatch.setattr(compiled, "why_not", lambda: None)
+    rspo.evaluate(folder)  # which learns nothing, and warns of nothing
 
 
 def test_a_folder_of_before_was_not_compiled(tmp_path):

@@ -64,11 +64,12 @@ def discover(
     config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
     use_cores_for(world, config)
     validate(config, world.spec)
-    own = compiled.plays(world) or compiled_ppo.learns(world, config)
-    run = None if out is None else Run.create(Path(out), config, world.spec, own)
     view = View(config, quiet)
     if why := _lacks(world, config):
+        native.use(False)  # all of it or none, so that a run can go on as it began
         view.say(f"going on without compiled code, which takes longer: {why}")
+    own = compiled.plays(world) or compiled_ppo.learns(world, config)
+    run = None if out is None else Run.create(Path(out), config, world.spec, own)
     return _carry_out(world, config, run, view, log)
 
 
@@ -76,7 +77,7 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | 
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
     check_log(log, opened.path)
-    world = _world(opened, env)
+    world = _world(opened, env, learning=True)
     if jax.device_count() != opened.devices:
         warnings.warn(
             f"{run} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will round "
@@ -147,7 +148,7 @@ def world_of(run: str | Path) -> AnyEnv:
     return _world(Run.open(Path(run)), None)
 
 
-def _world(run: Run, env: Any) -> AnyEnv:
+def _world(run: Run, env: Any, *, learning: bool = False) -> AnyEnv:
     """To be played as in the run, with as many devices and players, and compiled code or not: all of it rounds."""
     use_cores(run.devices, run.players)
     native.use(run.compiled)
@@ -160,7 +161,7 @@ def _world(run: Run, env: Any) -> AnyEnv:
     world = make(name) if env is None else adapt(env)
     if world.spec != run.spec:
         raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
-    if run.compiled and (why := _lacks(world, run.config)):
+    if run.compiled and (why := _lacks(world, run.config) if learning else compiled.missing_for(world)):
         warnings.warn(
             f"{run.path} was begun with compiled code and goes on without ({why}): numbers will round otherwise, and "
             "results will differ from those that it would have had with it.",

@@ -20,10 +20,13 @@ from rspo import native, ppo
 from rspo.config import Config
 from rspo.host import HostEnv
 from rspo.objective import Objective
+from rspo.parallel import cores
 from rspo.policy import LOG_STD, MLP, GaussianMLP, Policy
 from rspo.types import Box
 
+WIDEST = 128  # hidden layer; with 256 units XLA is as fast, with 512 faster
 SHARE = 128  # samples a thread at least: with fewer, threads would do little but meet
+PATIENCE = 4000  # turns that a thread waits for the others before it lets somebody else have its core
 LANES = 8  # by which the compiled code counts
 SUMS = ("surrogate", "value_loss", "approx_kl", "entropy", "norm")  # of the last step
 
@@ -43,8 +46,10 @@ def _could(env: Any, config: Config) -> bool:
         isinstance(env, HostEnv)
         and isinstance(env.spec.action_space, Box)
         and config.ppo.minibatches > 1
+        and config.ppo.hidden <= WIDEST
         and type(config.method).loss is Objective.loss
         and jax.default_backend() == "cpu"
+        and not jax.config.read("jax_enable_x64")
     )
 
 
@@ -55,7 +60,7 @@ def why_not() -> str | None:
         library = _library()
     except ImportError as error:
         return str(error)
-    return None if library.rspo_can_learn() else "this processor has no instructions that make it worth while"
+    return None if library.rspo_can_learn() else "it is for x86 with AVX2 and FMA, compiled by GCC, and for ARM"
 
 
 class Lesson(NamedTuple):
@@ -108,7 +113,7 @@ class _Layer(ctypes.Structure):
 
 class _Lesson(ctypes.Structure):
     _fields_ = (
-        *((name, _Int) for name in ("threads", "steps", "size")),
+        *((name, _Int) for name in ("threads", "patience", "steps", "size")),
         *((name, _Int) for name in ("inputs", "actions", "channels", "layers", "parameters")),
         ("layer", _Address * 2),
         ("log_std", ctypes.c_ssize_t),
@@ -116,6 +121,7 @@ class _Lesson(ctypes.Structure):
         ("unbias", _Address * 2),
         *((name, _Float) for name in ("clip", "value_coefficient", "bonus", "norm")),
         ("decay", _Float * 2),
+        ("gain", _Float * 2),
         ("epsilon", _Float),
         ("bounds", _Float * 2),
         *((name, _Address) for name in ("parameter", "mean", "square", "gradient", "sums", "memory")),
@@ -152,15 +158,15 @@ def _take_steps(config: ppo.PPO, nets: tuple[Any, Any], numbers: dict[str, np.nd
     sums = np.zeros((threads, len(SUMS)), np.float32)
     record, kept = _record(config, nets, {**numbers, "sums": sums}, lesson, size)
     learn = lambda number: (_library().rspo_learn(ctypes.byref(record), number), kept)  # noqa: E731
-    try:
-        with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME:
+        try:
             others = [_helpers(threads - 1).submit(learn, number) for number in range(1, threads)]
             learn(0)
             for other in others:
                 other.result()
-    except BaseException:  # Ctrl-C: nobody may wait for who was not called, or not yet
-        record.stopped = 1
-        raise
+        except BaseException:  # Ctrl-C: nobody may wait for who was not called, or not yet
+            record.stopped = 1
+            raise
     return sums.sum(0)
 
 
@@ -179,6 +185,7 @@ def _record(
     parameters = numbers["parameter"].size
     record = _Lesson(
         threads=threads,
+        patience=PATIENCE if threads <= cores() else 0,
         steps=len(lesson.rates),
         size=size,
         inputs=actor.weights[0].shape[0],
@@ -196,6 +203,7 @@ def _record(
         bonus=float(lesson.bonus),
         norm=config.gradient_clip,
         decay=(config.momentum, ppo.SQUARES),
+        gain=(1 - config.momentum, 1 - ppo.SQUARES),
         epsilon=ppo.EPSILON,
         bounds=LOG_STD,
         gradient=address(np.zeros((threads, parameters + LANES), np.float32)),

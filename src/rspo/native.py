@@ -24,7 +24,7 @@ def library(name: str, records: Sequence[type[ctypes.Structure]]) -> Any:
     ImportError says what helps."""
     found = importlib.util.find_spec(f"rspo.{name}")
     if found is None or found.origin is None:
-        raise ImportError(f"nothing was compiled when rspo was installed; see that there is a C compiler, then {AGAIN}")
+        raise ImportError(f"it was not compiled when rspo was installed; see that there is a C compiler, then {AGAIN}")
     try:
         opened = ctypes.CDLL(found.origin)
         same = list((ctypes.c_int * len(records)).in_dll(opened, "rspo_sizes")) == list(map(ctypes.sizeof, records))

@@ -77,7 +77,7 @@ class Run:
 
     @staticmethod
     def create(path: Path, config: Config, spec: Spec, compiled: bool = False) -> "Run":
-        """A new run in a folder that is absent or empty; whether `rspo.compiled` plays it."""
+        """A new run in a folder that is absent or empty; whether compiled code plays it, or learns."""
         try:
             if path.is_dir() and not _is_free(path):
                 raise InputError(
