@@ -207,7 +207,8 @@ static void surrogate(const Lesson *lesson, size_t sample, float share, const Ga
   }
 }
 
-static void value_error(const Lesson *lesson, size_t sample, float share, const float *value, float *dvalue, float *sums) {
+static void value_error(const Lesson *lesson, size_t sample, float share, const float *value, float *dvalue,
+                        float *sums) {
   const float *target = lesson->target + sample * (size_t)lesson->channels;
   const float *learned = lesson->learned + sample * (size_t)lesson->channels;
   for (int c = 0; c < lesson->channels; c++) {
@@ -351,8 +352,8 @@ static size_t furnish(const Lesson *lesson, Worker *worker, float *memory) {
       const int in = rounded(layer->inputs), out = rounded(layer->outputs);
       worker->room[n][q] = (Room){
           .inputs = layer->inputs, .outputs = layer->outputs, .in = in, .out = out,
-          .weight = next(memory, &used, layer->inputs * out), .turned = next(memory, &used, q ? layer->outputs * in : 0),
-          .bias = next(memory, &used, out), .dweight = next(memory, &used, layer->inputs * out),
+          .weight = next(memory, &used, layer->inputs * out), .dweight = next(memory, &used, layer->inputs * out),
+          .turned = next(memory, &used, q ? layer->outputs * in : 0), .bias = next(memory, &used, out),
           .dbias = next(memory, &used, out), .h = next(memory, &used, TILE * out),
           .dh = next(memory, &used, TILE * out)};
     }
