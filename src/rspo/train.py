@@ -150,7 +150,9 @@ class _CompiledLearning:
     def __call__(
         self, state: TrainState, references: References, trajectory: Trajectory, key: Array
     ) -> tuple[TrainState, dict[str, Any]]:
-        needed = TrainState(state.policy, state.acting, None, state.objective, state.returns, state.update)
+        # Always in NumPy's arrays: for those of JAX's, with which training begins, it would be compiled once more.
+        policy, acting = jax.tree.map(np.asarray, (state.policy, state.acting))
+        needed = TrainState(policy, acting, None, state.objective, state.returns, state.update)
         lesson, rest, metrics = self.around(needed, references, trajectory, key)
         nets, opt_state, learned = compiled_ppo.update(self.config.ppo, _nets(state.policy), state.opt_state, lesson)
         return _after(self.config, state, nets, opt_state, rest), metrics | learned
