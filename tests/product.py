@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from unittest import mock
 
 import jax
+import numpy as np
 import pytest
 
 from rspo import cli, store
@@ -41,6 +42,12 @@ def newly_built(name: str) -> None:
     source, built = HERE.parent / f"src/rspo/{name}.c", importlib.util.find_spec(f"rspo._{name}")
     assert built is not None
     assert Path(str(built.origin)).stat().st_mtime > source.stat().st_mtime, f"{source} has changed: pip install -e ."
+
+
+def same(one: Any, other: Any) -> bool:
+    """To the last bit, leaf by leaf."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in leaves)
 
 
 def environment(**more: str) -> dict[str, str]:

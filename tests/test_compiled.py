@@ -22,7 +22,7 @@ import pytest
 import product
 import rspo
 import rspo.envs.mujoco as robots
-from product import results
+from product import results, same
 from rspo import actor, api, compiled, compiled_ppo, manifest, native, parallel, rollout_host, store
 from rspo.actor import Plain
 from rspo.distributions import Noise
@@ -93,11 +93,6 @@ def played(env, episodes=5, policy=None, **settings):
 
 def ensemble_of(env):
     return rollout_host._stage(env)._ensemble
-
-
-def same(one, other):
-    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in leaves)
 
 
 def without_states(trajectory):

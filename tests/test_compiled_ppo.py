@@ -14,6 +14,7 @@ import pytest
 
 import product
 import rspo
+from product import same
 from rspo import compiled_ppo, native, ppo
 from rspo.archive import Archive
 from rspo.envs.mujoco import Mujoco
@@ -126,11 +127,6 @@ def assert_close(one, other, rtol=1e-4, atol=1e-5):
     for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         assert (mine.shape, mine.dtype) == (its.shape, its.dtype)
         np.testing.assert_allclose(mine, its, rtol=rtol, atol=atol)
-
-
-def same(one, other):
-    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in leaves)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -309,14 +309,8 @@ def _task(spec: Spec, rules: "Planar", policy: Plain) -> tuple[_Task, list[Any]]
     """What all robots of a batch share, and what must stay in memory as long as it does."""
     import mujoco
 
-    kept: list[Any] = []
-
-    def address(numbers: Any, kind: Any = np.float32) -> int | None:
-        if numbers is None:
-            return None
-        kept.append(np.ascontiguousarray(numbers, kind))
-        return kept[-1].ctypes.data
-
+    kept = native.Kept()
+    address = kept.address
     pairs = zip(policy.weights, policy.biases, strict=True)
     layers = (_Layer * len(policy.weights))(*(_Layer(*w.shape, address(w), address(b)) for w, b in pairs))
     kept.append(layers)

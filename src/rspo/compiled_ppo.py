@@ -174,12 +174,8 @@ def _record(
     config: ppo.PPO, nets: tuple[Any, Any], numbers: dict[str, np.ndarray], lesson: Lesson, size: int
 ) -> tuple[_Lesson, list[Any]]:
     """All that the compiled code reads and writes, and what must stay in memory as long as it does."""
-    (actor, critic), threads, kept = nets, len(numbers["sums"]), list[Any](numbers.values())
-
-    def address(array: Any, kind: Any = np.float32) -> int:
-        kept.append(np.ascontiguousarray(array, kind))
-        return kept[-1].ctypes.data
-
+    (actor, critic), threads, kept = nets, len(numbers["sums"]), native.Kept(numbers.values())
+    address = kept.address
     layers, log_std = _places(actor, critic)
     kept += layers
     parameters = numbers["parameter"].size

@@ -5,6 +5,8 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 AGAIN = "install rspo again, with --force-reinstall --no-deps --no-cache-dir"
 _WANTED = True
 
@@ -17,6 +19,17 @@ def use(wanted: bool) -> None:
 
 def wanted() -> bool:
     return _WANTED
+
+
+class Kept(list[Any]):
+    """What must stay in memory as long as compiled code may read it."""
+
+    def address(self, numbers: Any, kind: Any = np.float32) -> int | None:
+        """Of these numbers as it reads them, kept from now on; None for None."""
+        if numbers is None:
+            return None
+        self.append(np.ascontiguousarray(numbers, kind))
+        return self[-1].ctypes.data
 
 
 def library(name: str, records: Sequence[type[ctypes.Structure]]) -> Any:
