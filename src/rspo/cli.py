@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shlex
-import signal
 import sys
 import time
 import tomllib
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import tyro
 from rich.console import Console
 
+from rspo import interrupt
 from rspo.arguments import parse
 from rspo.errors import InputError, RspoError, suggestion
 
@@ -86,10 +86,6 @@ class Report:
 
 def main() -> NoReturn:
     """The entry point `rspo`."""
-    for name in ("SIGTERM", "SIGHUP"):  # a polite kill, or a closed terminal, keeps as much as Ctrl-C
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
@@ -101,7 +97,7 @@ def main() -> NoReturn:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"rspo: {error}", markup=False)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(interrupt.CODE)
     except OSError as error:
         # What was not written cannot be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,10 +105,6 @@ def main() -> NoReturn:
             sys.exit(0)
         print(f"rspo: Cannot write the result: {error.strerror or error}.", file=sys.stderr)
         sys.exit(1)
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:
@@ -245,7 +237,7 @@ def finish(archive: "Archive", out: Path) -> int:
         Console().print(strategy_table(archive))
     if archive.interrupted:
         print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
-        return 130
+        return interrupt.CODE
     pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
         print(f"Pictures: {', '.join(map(str, pictures))}")
