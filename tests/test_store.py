@@ -63,8 +63,9 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path, changes: Changes, mo
         store.write(path, b"new")
     assert path.read_bytes() == b"old"
     store.write(path, b"newer")  # what the killed one left is in nobody's way
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert path.read_bytes() == b"newer"
+    store.sweep(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("moment", [1, 2])
