@@ -168,7 +168,7 @@ def discover(arguments: list[str]) -> int:
     from rspo import api
 
     config, out, log = parse_discover(arguments)
-    out = out or free_folder(re.sub("[:/]", "-", f"{config.env}-{config.objective}-seed{config.seed}"))
+    out = out or free_folder(re.sub("[:/]", "-", f"{config.env[:100]}-{config.objective}-seed{config.seed}"))
     return finish(api.discover(config.env, config=config, out=out, log=log), out)
 
 

@@ -119,7 +119,7 @@ class Run:
             ) from error
         try:
             store.sweep(self.path, links=True)
-            store.sweep(self.path / "strategies")
+            readable(store.sweep, self.path / "strategies")
             self.clock.read()
             yield
         finally:

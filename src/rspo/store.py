@@ -30,6 +30,7 @@ DEEPEST = 16  # lists and objects in one another; ours are not half as deep
 # What a system does not have is 0: `os.lstat` then says alone what a path is.
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # nobody waits for the other end of a pipe
+NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -58,8 +59,9 @@ def read(path: Path, most: int = RECORD, *, links: bool = False) -> bytes:
     with _explained(path, "read"):
         handle = _open(path, os.O_RDONLY, links)
         with open(handle, "rb") as file:
-            data = file.read(most + 1)
-    if len(data) > most:
+            size = os.fstat(handle).st_size
+            data = file.read(most) if size <= most else b""
+    if size > most:
         raise StoreError(f"{path} is larger than {most:,} bytes, which no such file of rspo is.")
     return data
 
@@ -195,7 +197,8 @@ def _explained(path: Path, verb: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = RefusedError if verb == "read" and error.errno in NOT_ALLOWED else StoreError
+        refused = error.errno in NO_NAME or (verb == "read" and error.errno in NOT_ALLOWED)
+        kind = RefusedError if refused else StoreError
         raise kind(_sentence(error, path, verb)) from error
     except ValueError as error:  # NUL or half a surrogate in a name
         raise RefusedError(f"Cannot {verb} {path}: no file can have this name.") from error
