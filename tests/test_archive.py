@@ -1,6 +1,7 @@
 """The archive as a list, as references for the next iteration, and its strategies as players."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
@@ -143,6 +144,41 @@ def test_act_takes_lists_and_integers():
 def test_act_refuses_another_observation_size_in_a_sentence(obs):
     with pytest.raises(ValueError, match="last axis must be the 3 observed numbers"):
         strategy(0).act(obs)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("greedy", [True, False])
+def test_act_refuses_what_is_no_number_and_says_where(value, greedy):
+    obs = np.zeros((2, 5, 3))
+    obs[1, 4, 2] = value
+    with pytest.raises(ValueError, match=rf"obs\[1, 4, 2\] is {re.escape(str(value))}, but every .* must be finite\."):
+        strategy(0).act(obs, greedy=greedy)
+    with pytest.raises(ValueError, match=r"obs\[2\] is"):
+        strategy(0).act(obs[1, 4].tolist())
+
+
+@pytest.mark.parametrize("obs", [["a", "b", "c"], [None, 1, 2], [1j, 0, 0], "abc", [{}, {}, {}]])
+def test_act_refuses_what_are_no_real_numbers(obs):
+    with pytest.raises(ValueError, match=r"obs has numbers of type .*, but they must be real\."):
+        strategy(0).act(obs)
+    with pytest.raises(ValueError, match="its parts differ in shape"):
+        strategy(0).act([[1, 2, 3], [1, 2]])
+
+
+def test_a_seed_is_as_good_as_a_generator():
+    player, obs = strategy(0), np.random.default_rng(0).standard_normal((200, 3))
+    for seed in (0, np.int64(7)):
+        expected = player.act(obs, rng=np.random.default_rng(seed))
+        np.testing.assert_array_equal(player.act(obs, rng=seed), expected)
+        np.testing.assert_array_equal(player.act(obs, rng=seed), expected)
+    generator = np.random.default_rng(0)
+    assert (player.act(obs, rng=generator) != player.act(obs, rng=generator)).any()  # it goes on
+
+
+@pytest.mark.parametrize("rng", [-1, 0.5, "zero", object()])
+def test_what_is_neither_a_seed_nor_a_generator_is_refused(rng):
+    with pytest.raises(ValueError, match=r"^rng is .*, but it must be a seed \(a whole number, 0 or more\)"):
+        strategy(0).act(np.zeros(3), rng=rng)
 
 
 def test_act_computes_in_numpy_what_training_computes_in_jax():

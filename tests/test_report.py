@@ -328,7 +328,7 @@ def forge(run: Path) -> None:
         record["versions"][HOSTILE] = HOSTILE
     with rewritten(run / "times.json") as times:
         times["run"] = read_identity(run)
-    write_part(run / "crossplay.json", {"strategies": [HOSTILE], "payoff": [[1]], "episodes": HOSTILE})
+    write_part(run / "crossplay.json", {"strategies": [HOSTILE], "payoff": [[1]], "episodes": 1})
     write_part(run / "diversity.json", {"value": 1.0, "matrix": [[1.0, 0.0], [0.0, 1.0]], HOSTILE: HOSTILE})
     for folder in (run / "strategies").iterdir():
         arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
@@ -340,7 +340,6 @@ def forge(run: Path) -> None:
         (folder / "episodes.safetensors").write_bytes(packed)
         with rewritten(folder / "strategy.json") as record:
             record["run"] = read_identity(run)
-            record["status"] = HOSTILE if folder.name == "003" else record["status"]
             record["files"]["episodes.safetensors"] = store.sha256(packed)
             found = record["evaluation"]
             found["descriptor"] = found["sampled_descriptor"] = HOSTILE

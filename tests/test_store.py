@@ -5,8 +5,10 @@ import errno
 import json
 import os
 import pickle
+import secrets
+import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from rigged import Changes
 from rspo import store
+from rspo.errors import InputError
 from rspo.store import StoreError
 
 JSON = st.recursive(
@@ -63,8 +66,9 @@ def test_a_killed_write_leaves_the_old_file(tmp_path: Path, changes: Changes, mo
         store.write(path, b"new")
     assert path.read_bytes() == b"old"
     store.write(path, b"newer")  # what the killed one left is in nobody's way
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
     assert path.read_bytes() == b"newer"
+    store.sweep(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("moment", [1, 2])
@@ -272,3 +276,141 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         for path in (tmp_path, tmp_path / "absent", tmp_path / "absent" / "deeper"):
             with pytest.raises(StoreError, match=str(path)):
                 read(path)
+
+
+# ---- what stands where a file should
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+def make_link(path: Path) -> None:
+    outside = path.with_name("outside")
+    outside.write_bytes(b"precious")
+    path.symlink_to(outside)
+
+
+def make_dangling(path: Path) -> None:
+    path.symlink_to(path.with_name("made through the link"))
+
+
+IMPOSTORS = [
+    (make_link, "a symbolic link"),
+    (make_dangling, "a symbolic link"),
+    (make_fifo, "a pipe"),
+    (make_socket, "a socket"),
+    (Path.mkdir, "a folder"),
+]
+
+
+@pytest.mark.parametrize(("make", "kind"), IMPOSTORS)
+def test_only_files_are_read_written_and_locked(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
+    """And at once: nobody waits for the other end of a pipe."""
+    path = tmp_path / "file"
+    make(path)
+    before = {p.name: os.lstat(p).st_mode for p in tmp_path.iterdir()}
+    for act in (store.read, store.read_json, store.read_arrays, lambda p: store.write(p, b"new"), store.open_lock):
+        with pytest.raises(InputError, match=f"file is {kind}, but only a file may stand there"):
+            act(path)
+    assert {p.name: os.lstat(p).st_mode for p in tmp_path.iterdir()} == before
+    assert not (tmp_path / "outside").exists() or (tmp_path / "outside").read_bytes() == b"precious"
+
+
+def test_a_device_is_refused() -> None:
+    for act in (store.read, lambda p: store.write(p, b"new"), store.open_lock):
+        with pytest.raises(InputError, match="/dev/null is a device"):
+            act(Path("/dev/null"))
+
+
+def test_a_temporary_file_is_never_one_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if someone knew its name."""
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "known")
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"precious")
+    (tmp_path / ".file.known.tmp").symlink_to(outside)
+    with pytest.raises(StoreError):
+        store.write(tmp_path / "file", b"new")
+    assert outside.read_bytes() == b"precious"
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_link_put_there_after_the_first_look_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    make_link(path)
+    monkeypatch.setattr(store, "_mode", lambda path, links=False: stat.S_IFREG)
+    for act in (store.read, store.open_lock):
+        with pytest.raises(InputError, match="Too many levels of symbolic links"):
+            act(path)
+
+
+def test_the_user_may_name_a_file_or_a_folder_by_a_link(tmp_path: Path) -> None:
+    make_link(tmp_path / "file")
+    assert store.read(tmp_path / "file", links=True) == b"precious"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    assert store.is_folder(tmp_path / "link")
+    assert store.names(tmp_path / "link", links=True) == []
+    with pytest.raises(InputError, match="link is a symbolic link, but only a folder may stand there"):
+        store.names(tmp_path / "link")
+
+
+def test_removing_and_sweeping_follow_no_link(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "folder"
+    outside.mkdir()
+    folder.mkdir()
+    (outside / "precious").write_bytes(b"")
+    (folder / ".000.tmp").symlink_to(outside)
+    (folder / ".pipe.1.tmp").symlink_to(outside / "precious")
+    make_fifo(folder / ".fifo.2.tmp")
+    (folder / "kept").write_bytes(b"")
+    store.sweep(folder)
+    assert [p.name for p in folder.iterdir()] == ["kept"]
+    assert (outside / "precious").exists()
+
+
+def test_a_folder_is_written_into_one_of_our_own(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / ".000.tmp").symlink_to(outside)
+    store.write_folder(tmp_path / "000", {"file": b"new"})
+    assert (tmp_path / "000" / "file").read_bytes() == b"new"
+    assert not (tmp_path / "000").is_symlink()
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("read", [store.read_json, store.read_arrays])
+def test_a_huge_file_is_refused_unread(tmp_path: Path, read: Callable[[Path], object]) -> None:
+    path = tmp_path / "file"
+    with open(path, "wb") as file:
+        file.truncate(2**40)  # takes no room
+    with pytest.raises(StoreError, match="is larger than"):
+        read(path)
+
+
+def test_a_record_that_says_something_twice_is_refused() -> None:
+    text = store.pack_json({"seed": 1}).replace(b'"seed": 1', b'"seed": 2, "seed": 1')
+    with pytest.raises(StoreError, match="damaged"):
+        store.unpack_json(text, NOWHERE)
+
+
+@pytest.mark.parametrize("depth", [17, 900])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_a_record_nested_deep_is_refused(depth: int, opening: str, closing: str) -> None:
+    with pytest.raises(StoreError, match="damaged"):
+        store.parse_json(opening * depth + "1" + closing * depth, NOWHERE)
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    for name in ("a\0b", "\ud800"):
+        for act in (store.read, store.exists, store.is_folder, store.names, lambda p: store.write(p, b"")):
+            with pytest.raises(InputError, match="no file can have this name"):
+                act(tmp_path / name)
+    for act in (store.read, lambda p: store.write(p, b"")):
+        with pytest.raises(InputError, match="File name too long"):
+            act(tmp_path / ("x" * 300))
+    store.write(tmp_path / ("x" * 255), b"the longest")

@@ -81,8 +81,8 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | 
     world = _world(opened, env, learning=True)
     if jax.device_count() != opened.devices:
         warnings.warn(
-            f"{run} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will round "
-            "otherwise, and the result will differ from that of an uninterrupted run.",
+            f"{opened.name} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will "
+            "round otherwise, and the result will differ from that of an uninterrupted run.",
             stacklevel=2,
         )
     view = View(opened.config, quiet)
@@ -168,7 +168,7 @@ def _world(run: Run, env: Any, *, learning: bool = False) -> AnyEnv:
         raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
     if run.compiled and (why := _lacks(world, run.config) if learning else compiled.missing_for(world)):
         warnings.warn(
-            f"{run.path} was begun with compiled code and goes on without ({why}): numbers will round otherwise, and "
+            f"{run.name} was begun with compiled code and goes on without ({why}): numbers will round otherwise, and "
             "results will differ from those that it would have had with it.",
             stacklevel=3,
         )

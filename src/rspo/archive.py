@@ -11,6 +11,7 @@ from rspo.config import Config
 from rspo.evaluation import Evaluation
 from rspo.likelihood import References
 from rspo.policy import Policy
+from rspo.typed import quoted
 
 Status = Literal["novel", "duplicate", "failed"]
 
@@ -34,18 +35,44 @@ class Strategy:
     def descriptor(self) -> str | None:
         return self.evaluation.descriptor
 
-    def act(self, obs: np.typing.ArrayLike, rng: np.random.Generator | None = None, greedy: bool = False) -> np.ndarray:
-        """Actions for observations [..., O], NumPy in and out, any batch shape; `rng` makes sampling repeatable."""
-        obs = np.asarray(obs, np.float32)
-        size = self.policy.actor.weights[0].shape[0]
-        if obs.ndim == 0 or obs.shape[-1] != size:
-            raise ValueError(f"obs has shape {obs.shape}, but its last axis must be the {size} observed numbers.")
-        distribution = self.policy(obs)
+    def act(
+        self, obs: np.typing.ArrayLike, rng: int | np.random.Generator | None = None, greedy: bool = False
+    ) -> np.ndarray:
+        """Actions for observations [..., O], NumPy in and out, any batch shape. A generator as `rng` makes sampling
+        repeatable; a seed gives the same draws at every call."""
+        distribution = self.policy(_observed(obs, self.policy.actor.weights[0].shape[0]))
         if greedy:
             return np.asarray(self.policy.to_env(distribution.mode()))
-        rng = np.random.default_rng() if rng is None else rng
+        rng = _generator(rng)
         draw = rng.random if distribution.noise.kind == "uniform" else rng.standard_normal
         return np.asarray(self.policy.to_env(distribution.sample(draw(distribution.noise.shape, dtype=np.float32))))
+
+
+def _observed(obs: np.typing.ArrayLike, size: int) -> np.ndarray:
+    """As a policy takes them, or one sentence on what is wrong with them: not a number would become some action."""
+    try:
+        given = np.asarray(obs)
+    except ValueError as error:
+        raise ValueError(f"obs must be an array of numbers, but its parts differ in shape ({error}).") from error
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"obs has numbers of type {given.dtype}, but they must be real.")
+    if given.ndim == 0 or given.shape[-1] != size:
+        raise ValueError(f"obs has shape {given.shape}, but its last axis must be the {size} observed numbers.")
+    with np.errstate(over="ignore"):
+        numbers = given.astype(np.float32)
+    if not np.isfinite(numbers).all():
+        place = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
+        raise ValueError(f"obs{list(place)} is {given[place]}, but every observed number must be finite.")
+    return numbers
+
+
+def _generator(rng: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"rng is {quoted(rng)}, but it must be a seed (a whole number, 0 or more), a NumPy generator, or None."
+        ) from error
 
 
 class Archive(Sequence[Strategy]):

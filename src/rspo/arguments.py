@@ -8,9 +8,11 @@ from typing import TypeVar
 import tyro
 
 from rspo.errors import InputError
+from rspo.text import shorten
 
 T = TypeVar("T")
 
+LONGEST = 4200  # characters of a flag with its value; the longest path has 4096
 NUMBERS = {"INT": "a whole number", "FLOAT": "a number"}
 IN_OUR_WORDS = (
     (
@@ -35,6 +37,11 @@ IN_OUR_WORDS = (
 
 def parse(kind: type[T], arguments: list[str], prog: str, default: T | None = None) -> T:
     """What the arguments say; `default` fills in the rest."""
+    for word in arguments:
+        if len(word) > LONGEST:  # tyro would take minutes to say what else could have been meant
+            raise InputError(
+                f"{shorten(repr(word), 60)} is longer than any option. `{prog} --help` explains all options."
+            )
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):

@@ -10,6 +10,7 @@ import shlex
 import sys
 import time
 import tomllib
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -20,6 +21,7 @@ from rich.console import Console
 from rspo import interrupt
 from rspo.arguments import parse
 from rspo.errors import InputError, RspoError, suggestion
+from rspo.text import LONGEST, NAME, printable
 
 if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait for JAX
     from rspo.archive import Archive, Strategy
@@ -72,6 +74,8 @@ class Play:
     """Write the paths of the episodes to this SVG file instead."""
     gif: Path | None = None
     """Write the episodes to this GIF file instead."""
+    mp4: Path | None = None
+    """Write the episodes to this MP4 file instead."""
 
 
 @dataclass
@@ -89,12 +93,13 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
+    warnings.formatwarning = _warning  # type: ignore[assignment]
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
         sys.exit(code)
     except RspoError as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"rspo: {error}", markup=False)
+        print(f"rspo: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(interrupt.CODE)
@@ -103,8 +108,17 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # `rspo list | head`
             sys.exit(0)
-        print(f"rspo: Cannot write the result: {error.strerror or error}.", file=sys.stderr)
+        print(f"rspo: Cannot write the result: {printable(str(error.strerror or error))}.", file=sys.stderr)
         sys.exit(1)
+
+
+def _warning(message: Warning | str, *_: Any) -> str:
+    """A warning as an error is shown: what it quotes may come from anywhere."""
+    return f"rspo: {printable(str(message), LONGEST)}\n"
+
+
+def _say(text: str) -> None:
+    print(printable(text, LONGEST))
 
 
 def run(arguments: list[str]) -> int:
@@ -132,7 +146,7 @@ def list_(arguments: list[str]) -> int:
     for title, entries in (("environments", environments()), ("objectives", objectives())):
         print(title)
         for name, summary in entries.items():
-            print(f"  {name:20} {summary}")
+            _say(f"  {name:20} {summary}")
     return 0
 
 
@@ -146,7 +160,7 @@ def discover(arguments: list[str]) -> int:
     from rspo import api
 
     config, out, log = parse_discover(arguments)
-    out = out or free_folder(re.sub("[:/]", "-", f"{config.env}-{config.objective}-seed{config.seed}"))
+    out = out or free_folder(re.sub("[:/]", "-", f"{config.env[:100]}-{config.objective}-seed{config.seed}"))
     return finish(api.discover(config.env, config=config, out=out, log=log), out)
 
 
@@ -211,12 +225,19 @@ def _environment_in(arguments: list[str]) -> str | None:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
+    from rspo import store
+
     try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise InputError(f"Cannot read the configuration file {path}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        settings = tomllib.loads(store.read(path, links=True).decode())
+    except store.StoreError as error:
+        raise InputError(f"{error} It was given with --config.") from error
+    except ValueError as error:  # in TOML, or in UTF-8
         raise InputError(f"{path} is not a TOML file: {error}.") from error
+    except RecursionError:
+        settings = None
+    if settings is None or store.too_deep(settings):
+        raise InputError(f"{path} is nested deeper than settings are: they are single ones, or in one [table].")
+    return settings
 
 
 def free_folder(name: str) -> Path:
@@ -236,20 +257,21 @@ def finish(archive: "Archive", out: Path) -> int:
     if len(archive):
         Console().print(strategy_table(archive))
     if archive.interrupted:
-        print(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
+        _say(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
         return interrupt.CODE
     pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
-        print(f"Pictures: {', '.join(map(str, pictures))}")
+        _say(f"Pictures: {', '.join(map(str, pictures))}")
     watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0" if drawable(make(archive.config.env)) else ""
-    print(f"Kept in {out}.{watch}")
-    print(f"See all of them: open {out / 'report.html'} in a browser")
+    _say(f"Kept in {out}.{watch}")
+    _say(f"See all of them: open {out / 'report.html'} in a browser")
     return 0
 
 
 def report(arguments: list[str]) -> int:
     """Write the page of one run, or of several."""
     options = parse(Report, arguments, "rspo report")
+    _check_file("--out", options.out, ".html", ".htm")
     from rspo.report import write_comparison, write_report
 
     if not options.runs:
@@ -258,7 +280,7 @@ def report(arguments: list[str]) -> int:
         path = write_report(options.runs[0], options.out)
     else:
         path = write_comparison(options.runs, options.out or Path("comparison.html"))
-    print(f"Wrote {path}: open it in a browser")
+    _say(f"Wrote {path}: open it in a browser")
     return 0
 
 
@@ -288,6 +310,7 @@ def evaluate(arguments: list[str]) -> int:
 def play(arguments: list[str]) -> int:
     """Watch a strategy."""
     options = parse(Play, arguments, "rspo play")
+    _check_files(options)
     from rspo import api, draw
 
     env = api.world_of(options.run)
@@ -297,10 +320,10 @@ def play(arguments: list[str]) -> int:
     episodes = [draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen]
     if options.svg is not None:
         draw.save_svg(options.svg, chosen, episodes)
-        print(f"Drew {len(chosen)} strategies into {options.svg}")
+        _say(f"Drew {len(chosen)} strategies into {options.svg}")
         return 0
-    if options.gif is not None:
-        return _film(options, env, chosen, episodes)
+    if (film := options.gif or options.mp4) is not None:
+        return _film(film, options.speed, env, chosen, episodes)
     animated = sys.stdout.isatty()
     for strategy, shown in zip(chosen, episodes, strict=True):
         for episode in shown:
@@ -308,15 +331,29 @@ def play(arguments: list[str]) -> int:
     return 0
 
 
-def _film(options: Play, env: "AnyEnv", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
-    from rspo.gif import save_gif
-    from rspo.text import printable
+def _film(path: Path, speed: float, env: "AnyEnv", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
+    from rspo.film import save_film
 
-    assert options.gif is not None
-    titles = [printable(f"{strategy.index}: {strategy.descriptor or strategy.status}") for strategy in chosen]
-    count = save_gif(options.gif, titles, episodes, env.backdrop(), options.speed)
-    print(f"Wrote {count} moments to {options.gif}")
+    titles = [printable(f"{s.index}: {s.descriptor or s.status}", NAME) for s in chosen]
+    count = save_film(path, titles, episodes, env.backdrop(), speed)
+    _say(f"Wrote {count} moments to {path}")
     return 0
+
+
+def _check_file(flag: str, path: Path | None, *endings: str) -> None:
+    """A file is what its name says."""
+    if path is not None and path.suffix.lower() not in endings:
+        own = {".gif": "--gif", ".mp4": "--mp4", ".svg": "--svg"}.get(path.suffix.lower())
+        meant = f" Did you mean {own}?" if own and flag != "--out" else ""
+        raise InputError(f"{flag} is {str(path)!r}, but its name must end with {' or '.join(endings)}.{meant}")
+
+
+def _check_files(options: Play) -> None:
+    _check_file("--svg", options.svg, ".svg")
+    _check_file("--gif", options.gif, ".gif")
+    _check_file("--mp4", options.mp4, ".mp4")
+    if sum(path is not None for path in (options.svg, options.gif, options.mp4)) > 1:
+        raise InputError("Give only one of --svg, --gif and --mp4.")
 
 
 def _check_play(options: Play, count: int) -> None:
@@ -328,8 +365,6 @@ def _check_play(options: Play, count: int) -> None:
         raise InputError(f"episodes is {options.episodes}, but it must be from 1 to 1000.")
     if not 0 <= options.seed < 2**32:
         raise InputError(f"seed is {options.seed}, but it must be from 0 to {2**32 - 1}.")
-    if options.svg is not None and options.gif is not None:
-        raise InputError("Give either --svg or --gif, not both.")
     if not 0 < options.speed < math.inf:
         raise InputError(f"speed is {options.speed}, but it must be greater than 0, in steps a second.")
 
@@ -337,9 +372,8 @@ def _check_play(options: Play, count: int) -> None:
 def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None:
     """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
     from rspo import draw
-    from rspo.text import printable
 
-    title = printable(f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip())
+    title = printable(f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip(), NAME)
     frames = [draw.text(scene) for scene in episode.scenes]
     for t, frame in enumerate(frames):
         last = t == len(frames) - 1
@@ -364,7 +398,7 @@ usage: rspo COMMAND ...
   discover ENV              find strategies; --help shows every setting
   resume RUN                go on with an interrupted run
   evaluate RUN [--json]     play every strategy anew
-  play RUN [STRATEGY]       watch a strategy in the terminal
+  play RUN [STRATEGY]       watch a strategy in the terminal; --gif, --mp4, --svg draw it
   report RUN [RUN ...]      make the page that shows a run, or compares several
 
 Try: rspo discover four-goals-easy"""

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from rspo import manifest, store
+from rspo.typed import checked, quoted
 
 
 class Clock:
@@ -20,9 +21,9 @@ class Clock:
 
     def read(self) -> None:
         """Go on from what earlier processes wrote; only who works on a run needs to."""
-        if self.path.is_file():
+        if store.exists(self.path):
             self.go_on_from(manifest.readable(read_seconds, self.path, self.identity))
-        elif any((self.path.parent / "strategies").glob("[0-9]*")):
+        elif any(name[:1].isdigit() for name in store.names(self.path.parent / "strategies")):
             self.go_on_from(math.nan)  # found by a version that did not count
 
     def go_on_from(self, seconds: float) -> None:
@@ -40,4 +41,4 @@ class Clock:
 def read_seconds(path: Path, identity: str) -> float:
     record = store.read_json(path)
     manifest.check_identity(record, path, identity, path.parent)
-    return float(record["seconds"])
+    return checked(float, record["seconds"], f"{path} has 'seconds' as {quoted(record['seconds'])}")

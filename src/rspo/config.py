@@ -2,9 +2,8 @@
 
 import dataclasses
 import math
-import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from rspo.errors import InputError, suggestion
 from rspo.likelihood import Measure
 from rspo.objective import Objective, make_objective
 from rspo.ppo import PPO
+from rspo.typed import checked
 from rspo.types import Spec
 
 
@@ -161,30 +161,3 @@ def merge(default: Any, data: dict[str, Any], source: str, prefix: str = "") -> 
         else:
             changes[name] = checked(hints[name], value, f"{source} sets '{prefix}{name}' to {value!r}")
     return dataclasses.replace(default, **changes)
-
-
-def checked(hint: Any, value: Any, complaint: str) -> Any:
-    """`value` if it fits the type `hint`, integers as floats where these are wanted; else `complaint` and why."""
-    if typing.get_origin(hint) is Literal:
-        if not isinstance(value, str) or value not in typing.get_args(hint):
-            raise InputError(f"{complaint}, but allowed are: {', '.join(map(str, typing.get_args(hint)))}.")
-        return value
-    if typing.get_origin(hint) is tuple:
-        parts = typing.get_args(hint)
-        if isinstance(value, list | tuple) and parts[-1] is Ellipsis:
-            parts = parts[:1] * len(value)
-        if not isinstance(value, list | tuple) or len(value) != len(parts):
-            raise InputError(f"{complaint}, but it must be a list of {len(parts)} numbers.")
-        return tuple(checked(part, item, complaint) for part, item in zip(parts, value, strict=True))
-    if typing.get_origin(hint) is Mapping:
-        if not isinstance(value, dict):
-            raise InputError(f"{complaint}, but it must be a table.")
-        return {checked(str, k, complaint): checked(typing.get_args(hint)[1], v, complaint) for k, v in value.items()}
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    for option in options:
-        if option is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        if isinstance(value, option) and not (option is int and isinstance(value, bool)):
-            return value
-    wanted = " or ".join("none" if option is types.NoneType else option.__name__ for option in options)
-    raise InputError(f"{complaint}, but it must be of type {wanted}.")

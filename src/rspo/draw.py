@@ -15,7 +15,7 @@ from rspo.env import AnyEnv, Env, at, title
 from rspo.errors import InputError
 from rspo.host import HostEnv
 from rspo.rollout import collect
-from rspo.text import printable
+from rspo.text import NAME, printable
 from rspo.types import Shape
 
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
@@ -109,7 +109,7 @@ def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" opacity="0.8"/>')
             parts.append(f'<circle cx="{path[-1][0]}" cy="{path[-1][1]}" r="4" fill="{colour}"/>')
     found = strategy.evaluation
-    title = printable(f"{strategy.index}: {found.descriptor or strategy.status}")
+    title = printable(f"{strategy.index}: {found.descriptor or strategy.status}", NAME)
     parts.append(f'<text x="0" y="{side + 18}" font-weight="bold">{escape(title)}</text>')
     parts.append(f'<text x="0" y="{side + 36}">return {found.greedy_return_mean:.2f}</text>')
     return "".join(parts)

@@ -3,11 +3,18 @@
 import difflib
 from collections.abc import Iterable
 
+from rspo.text import LONGEST, printable
+
 
 class RspoError(Exception):
-    """A failure that the user can understand; exit code 1."""
+    """A failure that the user can understand; exit code 1. Whatever it quotes, it is one short line of plain text."""
 
     exit_code = 1
+    lines = False
+    """True of one that has lines below its sentence, such as the traceback of a user's own code."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(printable(sentence, None if self.lines else LONGEST, lines=self.lines))
 
 
 class InputError(RspoError):
@@ -26,6 +33,6 @@ class DivergedError(RspoError):
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
     """ "Did you mean 'x'?" where something is near, else the list of what is allowed."""
-    allowed = sorted(allowed)
+    allowed, given = sorted(allowed), given[:100]  # comparing takes time that grows with the square
     near = difflib.get_close_matches(given, allowed, n=1, cutoff=0.5)
     return f"Did you mean '{near[0]}'?" if near else f"Allowed: {', '.join(allowed)}."

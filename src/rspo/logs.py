@@ -68,6 +68,7 @@ class TensorBoard(Log):
 
     def _writer(self, name: str) -> Any:
         if name not in self.writers:
+            store.make_folder(self.path / name)
             self.writers[name] = self.make(str(self.path / name))
         return self.writers[name]
 
@@ -137,6 +138,7 @@ def logging(kind: str | None, path: Path | None, config: Config, start: Position
     if kind is None or path is None:
         yield None
         return
+    store.make_folder(path / kind)  # which refuses a link: neither library would
     log = LOGS[kind](path, config, start)
     try:
         yield log

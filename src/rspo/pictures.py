@@ -10,13 +10,13 @@ from rspo.env import AnyEnv
 from rspo.evaluation import greedy_episodes
 from rspo.payoff import CrossPlay, name_of
 from rspo.search import keys
-from rspo.text import printable
+from rspo.text import NAME, printable
 from rspo.types import Played, Trajectory
 
 
 def strategies_played(env: AnyEnv, archive: Archive, say: Callable[[str], None]) -> dict[str, Played]:
     """By number and name. Their episodes are played when they are asked for, and once, which `say` announces."""
-    return {printable(name_of(strategy)): _played(env, archive.config, strategy, say) for strategy in archive}
+    return {printable(name_of(strategy), NAME): _played(env, archive.config, strategy, say) for strategy in archive}
 
 
 def _played(env: AnyEnv, config: Config, strategy: Strategy, say: Callable[[str], None]) -> Played:
@@ -39,6 +39,6 @@ def pictures(env: AnyEnv, strategies: Mapping[str, Played], played: CrossPlay | 
 
 
 def cross_play_picture(played: CrossPlay) -> str:
-    names = [printable(name) for name in played.strategies]
+    names = [printable(name, NAME) for name in played.strategies]
     title = "Cross-play: what a strategy earns with another one"
     return charts.matrix(title, names, played.payoff, rows="own strategy", columns="strategy of the other agent")

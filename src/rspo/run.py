@@ -49,7 +49,9 @@ from rspo.parallel import player_count
 from rspo.payoff import CrossPlay
 from rspo.search import Found, Position, shapes
 from rspo.store import StoreError
+from rspo.text import NAME, printable
 from rspo.train import TrainState
+from rspo.typed import checked, quoted
 from rspo.types import ActionSpace, Box, Discrete, Spec
 
 
@@ -57,7 +59,7 @@ class Run:
     """One folder, open for reading; `locked` for writing."""
 
     def __init__(self, path: Path, record: dict[str, Any]) -> None:
-        self.path = path
+        self.path, self.name = path, printable(str(path), NAME)
         source = str(path / "run.json")
         self.devices = _whole_number(record["devices"], 1, 4096, f"{source}: devices")
         self.players = _whole_number(record.get("players", self.devices), 1, 4096, f"{source}: players")
@@ -78,14 +80,11 @@ class Run:
     @staticmethod
     def create(path: Path, config: Config, spec: Spec, compiled: bool = False) -> "Run":
         """A new run in a folder that is absent or empty; whether compiled code plays it, or learns."""
-        try:
-            if path.is_dir() and not _is_free(path):
-                raise InputError(
-                    f"The folder {path} is not empty. Choose another with --out, or go on with `rspo resume {path}`."
-                )
-            (path / "strategies").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(store.explain(error, path)) from error
+        if store.is_folder(path) and not _is_free(path):
+            raise InputError(
+                f"The folder {path} is not empty. Choose another with --out, or go on with `rspo resume {path}`."
+            )
+        store.make_folder(path / "strategies")
         record = {
             "schema": manifest.SCHEMA,
             "config": configuration.to_dict(config),
@@ -108,30 +107,23 @@ class Run:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for writing; the operating system lets go when the process ends, however it ends."""
-        try:
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise StoreError(store.explain(error, self.path / "lock")) from error
+        handle = store.open_lock(self.path / "lock")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(handle)
             if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
-                raise StoreError(store.explain(error, self.path / "lock")) from error
+                raise StoreError(f"Cannot lock {self.path}: {error.strerror or error}.") from error
             raise InputError(
                 f"Another process is working on {self.path}. Wait for it to end, or choose another folder with --out."
             ) from error
         try:
-            self._sweep()
+            store.sweep(self.path, links=True)
+            readable(store.sweep, self.path / "strategies")
             self.clock.read()
             yield
         finally:
             os.close(handle)
-
-    def _sweep(self) -> None:
-        """Remove what a killed process left half-written."""
-        for leftover in [*self.path.glob(".*.tmp"), *(self.path / "strategies").glob(".*.tmp")]:
-            store.remove(leftover)
 
     def load(self) -> Archive:
         """The strategies found so far."""
@@ -142,8 +134,8 @@ class Run:
         source = folder / "strategy.json"
         record = store.read_json(source)
         self._check_identity(record, source)
-        manifest.check_files(folder, record.pop("files"))
-        arrays, _ = store.read_arrays(folder / "policy.safetensors")
+        files = manifest.read_files(folder, record.pop("files"))
+        arrays, _ = store.unpack_arrays(files["policy.safetensors"], folder / "policy.safetensors")
         policy, memory = store.fill(self._kept(), arrays, folder / "policy.safetensors")
         evaluation = _typed(Evaluation, record.pop("evaluation"), source)
         if record["index"] != int(folder.name) or not 1 <= record["attempt"] <= self.config.judge.attempts:
@@ -173,7 +165,6 @@ class Run:
         """The whole folder appears at once."""
         strategy = found.strategy
         folder = self.path / "strategies" / manifest.folder_name(strategy.index)
-        temporary = folder.with_name(f".{folder.name}.tmp")
         files = {
             "policy.safetensors": store.pack_arrays(store.named_leaves((strategy.policy, strategy.memory))),
             "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in found.rows).encode(),
@@ -186,16 +177,8 @@ class Run:
             "evaluation": dataclasses.asdict(strategy.evaluation),
             "files": {name: store.sha256(data) for name, data in files.items()},
         }
-        if folder.exists():
-            return  # an interruption after the rename: it is safe already
-        try:
-            temporary.mkdir(exist_ok=True)
-            for name, data in {**files, "strategy.json": store.pack_json(record)}.items():
-                store.write(temporary / name, data)
-            os.rename(temporary, folder)
-            store.sync_folder(folder.parent)
-        except OSError as error:
-            raise StoreError(store.explain(error, folder)) from error
+        if not store.exists(folder):  # else an interruption came after the rename: it is safe already
+            store.write_folder(folder, {**files, "strategy.json": store.pack_json(record)})
 
     def summarize(self, archive: Archive) -> None:
         store.write(self.path / "summary.json", json.dumps(summary(archive), indent=1).encode() + b"\n")
@@ -210,16 +193,14 @@ class Run:
         """What every strategy earns with every other one; None before the run's end."""
         path = self.path / "crossplay.json"
         remedy = "Remove it, and `rspo resume` makes it anew."
-        return readable(self._cross_play, path, remedy=remedy) if path.exists() else None
+        return readable(self._cross_play, path, remedy=remedy) if store.exists(path) else None
 
     def _cross_play(self, path: Path) -> CrossPlay:
         record = store.read_json(path)
         self._check_identity(record, path)
         size = self.config.iterations
         hints = {"strategies": tuple[str, ...], "episodes": int, "roles": tuple[tuple[tuple[float, ...], ...], ...]}
-        names, episodes, roles = (
-            configuration.checked(hint, record[name], f"{path} has a '{name}'") for name, hint in hints.items()
-        )
+        names, episodes, roles = (checked(hint, record[name], f"{path} has a '{name}'") for name, hint in hints.items())
         table = np.array(roles)
         if table.shape != (size, size, 2) or len(names) != size:
             raise StoreError(f"{path} is not of this run: it has another number of strategies.")
@@ -228,7 +209,7 @@ class Run:
     def visited(self, strategies: Sequence[Strategy]) -> list[np.ndarray]:
         """States that each of them came to; none if a strategy was kept by a version that recorded no episodes."""
         homes = [self.path / "strategies" / manifest.folder_name(s.index) / "episodes.safetensors" for s in strategies]
-        read = [readable(store.read_arrays, home)[0] for home in homes if home.is_file()]
+        read = [readable(store.read_arrays, home)[0] for home in homes if store.exists(home)]
         states = [arrays["states"] for arrays in read if "states" in arrays]
         return states if len(states) == len(strategies) else []
 
@@ -255,7 +236,7 @@ class Run:
     def load_checkpoint(self, iteration: int) -> Position | None:
         """Where iteration `iteration` stands; None if it has no checkpoint."""
         path = self.path / "checkpoint.safetensors"
-        if not path.exists():
+        if not store.exists(path):
             return None
         return readable(self._position, path, iteration)
 
@@ -300,7 +281,10 @@ def versions() -> dict[str, str]:
 
 def _is_free(folder: Path) -> bool:
     """Whether there is nothing in it but what a process left that was killed before it wrote the first file."""
-    return all(p.name == ".run.json.tmp" or (p.name == "strategies" and not any(p.iterdir())) for p in folder.iterdir())
+    return all(
+        store.is_leftover(name, "run.json") or (name == "strategies" and not store.names(folder / name))
+        for name in store.names(folder, links=True)
+    )
 
 
 def _command() -> str:
@@ -326,7 +310,7 @@ def _action_space(record: Any, what: str) -> ActionSpace:
     """[n] for n choices; [lower bounds, upper bounds] for real numbers."""
     if len(record) == 1:
         return Discrete(_whole_number(record[0], 1, 10**6, what))
-    low, high = (configuration.checked(tuple[float, ...], bounds, f"{what} has {bounds!r}") for bounds in record)
+    low, high = (checked(tuple[float, ...], bounds, f"{what} has {quoted(bounds)}") for bounds in record)
     if not 1 <= len(low) == len(high) <= 10**6 or not all(a < b for a, b in zip(low, high, strict=True)):
         raise StoreError(f"{what}: every lower bound must be less than its upper bound, but they are {record}.")
     return Box(low, high)
@@ -336,7 +320,6 @@ def _typed(kind: Any, record: dict[str, Any], source: Path, **parts: Any) -> Any
     """A dataclass from a record whose every value has the type of its field; `parts` are taken as they are."""
     hints = typing.get_type_hints(kind)
     values = {
-        name: configuration.checked(hints[name], value, f"{source} has '{name}' as {value!r}")
-        for name, value in record.items()
+        name: checked(hints[name], value, f"{source} has '{name}' as {quoted(value)}") for name, value in record.items()
     }
     return kind(**values, **parts)

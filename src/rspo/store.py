@@ -1,12 +1,18 @@
-"""Files that are whole or absent, pytrees as safetensors, JSON with its checksum. Nothing here runs what it reads."""
+"""Files that are whole or absent, pytrees as safetensors, JSON with its checksum. Nothing here runs what it reads.
+
+Here alone files are opened. A run folder may come from anywhere: a link in it is never followed, and a pipe or a device
+in the place of a file is refused at once, as is a file too large to be one of ours.
+"""
 
 import contextlib
 import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,35 +20,167 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from rspo.errors import RspoError
+from rspo.errors import InputError, RspoError
+
+RECORD = 2**25  # bytes of a JSON file or a picture
+METRICS = 2**28  # of metrics.jsonl
+ARRAYS = 2**30  # of a safetensors file
+DEEPEST = 16  # lists and objects in one another; ours are not half as deep
+
+# What a system does not have is 0: `os.lstat` then says alone what a path is.
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # nobody waits for the other end of a pipe
+NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
+KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFREG: "a file",
+}
 
 
 class StoreError(RspoError):
     """A file could not be written, or is not what it was when it was written."""
 
 
-def write(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one stroke: temporary name, fsync, rename. The old file stays until the new is safe."""
-    temporary = path.with_name(f".{path.name}.tmp")
+class RefusedError(StoreError, InputError):
+    """What was given may not be read, or something else stands where a file or a folder is needed."""
+
+
+RESTORE = " Restore it from a copy, or start a new run."
+
+
+def read(path: Path, most: int = RECORD, *, links: bool = False) -> bytes:
+    """All of a regular file of at most `most` bytes; `links` may lead to it where the user, not a folder, names it."""
+    with _explained(path, "read"):
+        handle = _open(path, os.O_RDONLY, links)
+        with open(handle, "rb") as file:
+            size = os.fstat(handle).st_size
+            data = file.read(most) if size <= most else b""
+    if size > most:
+        raise StoreError(f"{path} is larger than {most:,} bytes, which no such file of rspo is.")
+    return data
+
+
+def open_lock(path: Path) -> int:
+    """A handle of a file that is made if it is not there."""
+    with _explained(path):
+        return _open(path, os.O_RDWR | os.O_CREAT)
+
+
+def _open(path: Path, flags: int, links: bool = False) -> int:
+    """A handle of a regular file; a link that is put there after the first look is refused by the system."""
+    remedy = " Give the name of a file." if links else RESTORE
+    _refuse_all_but(stat.S_IFREG, _mode(path, links), path, remedy)
+    handle = os.open(path, flags | SAFE | (0 if links else NO_LINK), 0o666)
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise StoreError(explain(error, path)) from error
+        _refuse_all_but(stat.S_IFREG, os.fstat(handle).st_mode, path, remedy)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _mode(path: Path, links: bool = False) -> int | None:
+    """Of what stands at `path` itself, or behind its `links`; None if that is nothing."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return os.stat(path, follow_symlinks=links).st_mode
+    return None
+
+
+def _refuse_all_but(kind: int, mode: int | None, path: Path, remedy: str) -> None:
+    if mode is not None and stat.S_IFMT(mode) != kind:
+        found = KINDS.get(stat.S_IFMT(mode), "something else")
+        raise RefusedError(f"{path} is {found}, but only {KINDS[kind]} may stand there.{remedy}")
+
+
+def exists(path: Path) -> bool:
+    """Whether anything is there, a link that leads nowhere included: to read it says what is wrong with it."""
+    with _explained(path, "read"):
+        return _mode(path) is not None
+
+
+def is_folder(path: Path) -> bool | None:
+    """Whether what the user names, perhaps by a link, is a folder; None if it is nothing."""
+    with _explained(path, "read"):
+        mode = _mode(path, links=True)
+    return None if mode is None else stat.S_ISDIR(mode)
+
+
+def names(folder: Path, *, links: bool = False) -> list[str]:
+    """What is in a folder."""
+    with _explained(folder, "read"):
+        _refuse_all_but(stat.S_IFDIR, _mode(folder, links), folder, RESTORE)
+        return sorted(os.listdir(folder))
+
+
+def write(path: Path, data: bytes) -> None:
+    """Put `data` at `path` in one stroke: temporary name, fsync, rename. The old file stays until the new is safe.
+
+    The name is new and the file made by us, so that nothing that stands there already is written through; what a killed
+    process leaves, `sweep` removes.
+    """
+    with _explained(path):
+        _refuse_all_but(stat.S_IFREG, _mode(path), path, " Remove it, or choose another name.")
+        temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.tmp")
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE | NO_LINK, 0o666)
+            with open(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+
+def make_folder(path: Path) -> None:
+    """A folder, and those that it is in; one that is there already must be no link."""
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _refuse_all_but(stat.S_IFDIR, _mode(path), path, " Choose another folder with --out.")
+        path.mkdir(exist_ok=True)
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """A folder of files that appears as a whole."""
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    remove(temporary)
+    with _explained(folder):
+        temporary.mkdir()  # which is ours: it was not there
+        for name, data in files.items():
+            write(temporary / name, data)
+        os.rename(temporary, folder)
+        sync_folder(folder.parent)
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole folder, if it is there."""
-    try:
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(explain(error, path)) from error
+    """Remove a file, a link itself or a whole folder, if it is there."""
+    with _explained(path):
+        mode = _mode(path)
+        if mode is not None and stat.S_ISDIR(mode):
+            shutil.rmtree(path)
+        elif mode is not None:
+            path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path, *, links: bool = False) -> None:
+    """Remove what a killed process left half-written."""
+    for name in names(folder, links=links):
+        if is_leftover(name):
+            remove(folder / name)
+
+
+def is_leftover(name: str, of: str = "") -> bool:
+    """Whether this is a temporary name, of the file with the name `of`."""
+    return name.startswith(f".{of}") and name.endswith(".tmp")
 
 
 def sync_folder(folder: Path) -> None:
@@ -54,15 +192,28 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def explain(error: OSError, path: Path) -> str:
+@contextlib.contextmanager
+def _explained(path: Path, verb: str = "write") -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        refused = error.errno in NO_NAME or (verb == "read" and error.errno in NOT_ALLOWED)
+        kind = RefusedError if refused else StoreError
+        raise kind(_sentence(error, path, verb)) from error
+    except ValueError as error:  # NUL or half a surrogate in a name
+        raise RefusedError(f"Cannot {verb} {path}: no file can have this name.") from error
+
+
+def _sentence(error: OSError, path: Path, verb: str) -> str:
     """One sentence for what the operating system refused."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"No room left on the disk to write {path}. Free some space, then go on with `rspo resume`."
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"No permission to write {path}. Choose another folder with --out, or change its permissions."
-    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+    if error.errno in NOT_ALLOWED:
+        remedy = "Choose another folder with --out, or change" if verb == "write" else "Change"
+        return f"No permission to {verb} {path}. {remedy} its permissions."
+    if error.errno in (errno.ENOTDIR, errno.EEXIST) and verb == "write":
         return f"Cannot write {path}: a file stands where a folder is needed. Choose another folder with --out."
-    return f"Cannot write {path}: {error.strerror or error}."
+    return f"Cannot {verb} {path}: {error.strerror or error}."
 
 
 def pack_json(record: Mapping[str, Any]) -> bytes:
@@ -72,22 +223,48 @@ def pack_json(record: Mapping[str, Any]) -> bytes:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The record that `pack_json` wrote."""
-    try:
-        return unpack_json(path.read_bytes(), path)
-    except OSError as error:
-        raise StoreError(f"Cannot read {path}: {error.strerror or error}.") from error
+    return unpack_json(read(path), path)
 
 
 def unpack_json(text: bytes | str, source: Path) -> dict[str, Any]:
     """The record in `text`; anything edited, cut short or foreign is refused."""
-    try:
-        record: dict[str, Any] = json.loads(text)
-        checksum = record.pop("sha256")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise StoreError(f"{source} is damaged: it is not a complete record of rspo.") from error
-    if checksum != _digest(record):
+    record = parse_json(text, source)
+    if not isinstance(record, dict) or "sha256" not in record:
+        raise StoreError(f"{source} is damaged: it is not a complete record of rspo.")
+    if record.pop("sha256") != _digest(record):
         raise StoreError(f"{source} was changed after it was written: its checksum does not match.")
     return record
+
+
+def parse_json(text: bytes | str, source: Path) -> Any:
+    """What JSON says; refused if it says something twice, or is nested beyond what anyone writes."""
+    try:
+        value = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:  # the former also of numbers of thousands of digits
+        raise StoreError(f"{source} is damaged: it is not a complete record of rspo.") from error
+    if too_deep(value):
+        raise StoreError(f"{source} is damaged: it is nested more than {DEEPEST} deep.")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return record
+
+
+def too_deep(value: Any) -> bool:
+    """Whether lists and tables are nested so deep that Python could not go through them."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+    return bool(level)
 
 
 def _digest(record: Mapping[str, Any]) -> str:
@@ -137,11 +314,17 @@ def pack_arrays(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The arrays of a safetensors file and its metadata."""
+    return unpack_arrays(read(path, ARRAYS), path)
+
+
+def unpack_arrays(data: bytes, source: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     try:
-        with safetensors.safe_open(path, framework="np") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise StoreError(f"{path} is damaged: it is not a complete safetensors file.") from error
+        arrays = dict(sorted(safetensors.numpy.load(data).items()))  # which gives them in any order
+        length = int.from_bytes(data[:8], "little")  # of the header, which was just found to be whole
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"{source} is damaged: it is not a complete safetensors file.") from error
+    return arrays, metadata
 
 
 def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:

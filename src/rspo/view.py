@@ -5,14 +5,14 @@ import time
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.search import Found, Position
-from rspo.text import printable
+from rspo.text import LONGEST, NAME, printable
 
 STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
 PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal
@@ -23,7 +23,7 @@ class View:
 
     def __init__(self, config: Config, quiet: bool = False) -> None:
         self.config = config
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, markup=False, emoji=False)
         self.live = Progress(
             TextColumn("iteration {task.fields[iteration]}"),
             BarColumn(bar_width=24),
@@ -39,13 +39,13 @@ class View:
     @contextlib.contextmanager
     def showing(self, archive: Archive, start: Position | None) -> Iterator[None]:
         config, self.done_before = self.config, self._updates_done(len(archive), start)
-        self.console.print(
+        self.say(
             f"{config.env}: {config.iterations} iterations of {config.objective}, {config.ppo.updates} updates of "
             f"{config.ppo.batch} steps each, seed {config.seed}"
         )
         if self.done_before:
             done = f"{len(archive)} of {config.iterations} iterations, {self.done_before} updates"
-            self.console.print(f"going on after {done}")
+            self.say(f"going on after {done}")
         self.live.update(self.bar, iteration=f"{len(archive) + 1}/{config.iterations}")
         with self.live:
             yield
@@ -61,18 +61,19 @@ class View:
         self.live.update(self.bar, completed=row["update"], iteration=iteration, numbers=numbers)
         if not self.console.is_terminal and time.monotonic() - self.spoken > PLAIN_SECONDS:
             self.spoken = time.monotonic()
-            self.console.print(f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  {numbers}")
+            self.say(f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  {numbers}")
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False)
+        self.console.print(printable(text, LONGEST))
 
-    def _sentence(self, strategy: Strategy) -> str:
-        found, style = strategy.evaluation, STYLES[strategy.status]
-        name = f" '{escape(printable(found.descriptor))}'" if found.descriptor else ""
-        return (
-            f"iteration {strategy.index + 1}/{self.config.iterations}  [{style}]{strategy.status}[/]{name}  return "
-            f"{found.return_mean:.3f} (greedy {found.greedy_return_mean:.3f})  accepted {found.accepted:.0%}  "
-            f"{_clock(time.monotonic() - self.started)} so far"
+    def _sentence(self, strategy: Strategy) -> Text:
+        found = strategy.evaluation
+        name = f" '{printable(found.descriptor, NAME)}'" if found.descriptor else ""
+        return Text.assemble(
+            f"iteration {strategy.index + 1}/{self.config.iterations}  ",
+            _status(strategy),
+            f"{name}  return {found.return_mean:.3f} (greedy {found.greedy_return_mean:.3f})  "
+            f"accepted {found.accepted:.0%}  {_clock(time.monotonic() - self.started)} so far",
         )
 
     def _updates_done(self, iterations: int, position: Position | None) -> int:
@@ -88,9 +89,8 @@ class View:
 def strategy_table(archive: Archive) -> Table:
     """What was found, one row a strategy."""
     config = archive.config
-    table = Table(
-        title=f"{archive.distinct} distinct strategies for {config.env} ({config.objective}, seed {config.seed})"
-    )
+    title = f"{archive.distinct} distinct strategies for {config.env} ({config.objective}, seed {config.seed})"
+    table = Table(title=Text(printable(title, LONGEST)))
     for column in ("#", "status", "strategy"):
         table.add_column(column)
     for column in ("return", "std", "greedy", "accepted"):
@@ -99,14 +99,18 @@ def strategy_table(archive: Archive) -> Table:
         found = strategy.evaluation
         table.add_row(
             str(strategy.index),
-            f"[{STYLES[strategy.status]}]{strategy.status}[/]",
-            escape(printable(found.descriptor or "")),
+            _status(strategy),
+            Text(printable(found.descriptor or "", NAME)),
             f"{found.return_mean:.3f}",
             f"{found.return_std:.3f}",
             f"{found.greedy_return_mean:.3f}",
             f"{found.accepted:.0%}",
         )
     return table
+
+
+def _status(strategy: Strategy) -> Text:
+    return Text(strategy.status, STYLES[strategy.status])
 
 
 def _clock(seconds: float) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rspo import store
-from rspo.manifest import readable
 from rspo.report.comparison import compare_page
 from rspo.report.page import run_page
 from rspo.report.reading import read_run
@@ -13,7 +12,7 @@ from rspo.report.reading import read_run
 def write_report(folder: Path, path: Path | None = None) -> Path:
     """`report.html` in a run folder, from what else is in it; or the same elsewhere."""
     path = path or folder / "report.html"
-    store.write(path, readable(lambda folder: run_page(read_run(folder)), folder).encode())
+    store.write(path, run_page(read_run(folder)).encode())
     return path
 
 

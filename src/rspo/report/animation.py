@@ -1,11 +1,13 @@
 """Recorded episodes on their way into the page, as many as fit."""
 
 import base64
+import math
 from typing import Any
 
 import numpy as np
 
 from rspo.report.reading import Found, RunFolder
+from rspo.text import printable
 
 BUDGET = 3_500_000  # characters of all animations of a page together
 MARGIN = 1.15  # a little more than what is ever there is drawn
@@ -28,18 +30,22 @@ def _extent(shown: list[Found]) -> float:
         assert strategy.episodes is not None
         unit = strategy.episodes["unit"]
         for _, x, y, size, _, end in strategy.episodes["backdrop"]:
-            most = max([most, *(abs(value) + size for value in (x, y, *(end or ())))])
+            reach = [abs(value) + size for value in (x, y, *(end or ()))]
+            most = max([most, *(far for far in reach if math.isfinite(far))])
         for n, fact in enumerate(strategy.episodes["episodes"]):
             if fact["mode"] == "greedy" and f"{n}.place" in strategy.arrays:
                 places = [strategy.arrays[name] for name in (f"{n}.place", f"{n}.end") if name in strategy.arrays]
-                most = max(most, *(float(np.abs(place.astype(float)).max()) / unit for place in places))
+                most = max(most, *(float(np.abs(np.nan_to_num(place.astype(float))).max()) / unit for place in places))
     return round(MARGIN * most, 4)
 
 
 def _strategy(strategy: Found, budget: int) -> dict[str, Any]:
     assert strategy.episodes is not None
-    same = {name: strategy.episodes[name] for name in ("unit", "backdrop")}
-    return {"index": strategy.index, **same, "episodes": _episodes(strategy, budget)}
+    backdrop = [
+        (role, x, y, size, printable(label), end) for role, x, y, size, label, end in strategy.episodes["backdrop"]
+    ]
+    episodes = _episodes(strategy, budget)
+    return {"index": strategy.index, "unit": strategy.episodes["unit"], "backdrop": backdrop, "episodes": episodes}
 
 
 def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
@@ -55,7 +61,8 @@ def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
         if chosen and size > budget:
             break
         budget -= size
-        chosen[n] = {**facts[n], "packed": packed}
+        kinds = {"kinds": [(role, printable(label)) for role, label in facts[n].get("kinds", ())]}
+        chosen[n] = {**facts[n], **(kinds if "kinds" in facts[n] else {}), "packed": packed}
     return [chosen[n] for n in sorted(chosen)]
 
 
@@ -65,4 +72,6 @@ def _names(strategy: Found, n: int) -> list[str]:
 
 def _packed(array: np.ndarray) -> dict[str, Any]:
     kind = TYPES[array.dtype.kind]
-    return {"type": kind, "shape": array.shape, "data": base64.b64encode(array.astype(kind).tobytes()).decode()}
+    with np.errstate(over="ignore"):  # of a number that has no place in any picture
+        numbers = array.astype(kind)
+    return {"type": kind, "shape": array.shape, "data": base64.b64encode(numbers.tobytes()).decode()}

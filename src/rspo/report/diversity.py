@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from rspo.errors import InputError
 from rspo.report.reading import Found, RunFolder
 from rspo.report.words import flat
 
@@ -25,9 +24,8 @@ def cross_play(run: RunFolder) -> dict[str, Any] | None:
         return None
     names = [_name(run, entry) for entry in record["strategies"]]
     payoff = np.array(record["payoff"], float)
-    if payoff.shape != (len(names),) * 2:
-        raise InputError(f"{run.path / 'crossplay.json'} is damaged: its table does not fit its strategies.")
-    low, span = np.nanmin(payoff), np.nanmax(payoff) - np.nanmin(payoff) or 1.0
+    known = payoff[np.isfinite(payoff)]
+    low, span = (known.min(), np.ptp(known) or 1.0) if known.size else (0.0, 1.0)
     return {
         "names": names,
         "rows": list(zip(names, _shaded(payoff, low, span), strict=True)),
@@ -47,11 +45,9 @@ def population(run: RunFolder) -> dict[str, Any] | None:
         return None
     names = [strategy.label for strategy in run.strategies if strategy.status == "novel"]
     kernel = np.array(record["matrix"], float)
-    if kernel.shape != (len(names),) * 2:
-        raise InputError(f"{run.path / 'diversity.json'} is damaged: its table does not fit the distinct strategies.")
     facts = [(name, value) for name, value in flat(record) if name not in ("run", "value", "matrix")]
     rows = list(zip(names, _shaded(kernel, 0.0, 1.0), strict=True))
-    return {"value": float(record["value"]), "names": names, "rows": rows, "facts": facts}
+    return {"value": record["value"], "names": names, "rows": rows, "facts": facts}
 
 
 def _name(run: RunFolder, entry: Any) -> str:

@@ -3,7 +3,7 @@
 import base64
 from typing import NamedTuple
 
-from rspo import manifest
+from rspo import manifest, store
 from rspo.report.reading import RunFolder
 
 
@@ -16,9 +16,11 @@ class Drawing(NamedTuple):
 
 def drawings(run: RunFolder) -> list[Drawing]:
     """Of `000-gait.svg` and the like in the run folder, by strategy."""
+    names = store.names(run.path, links=True)
     return [
         Drawing(strategy.index, strategy.name, f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}")
         for strategy in run.strategies
-        for path in sorted(run.path.glob(f"{manifest.folder_name(strategy.index)}-*.svg"))
-        for data in [path.read_bytes()]
+        for name in names
+        if name.startswith(f"{manifest.folder_name(strategy.index)}-") and name.endswith(".svg")
+        for data in [manifest.readable(store.read, run.path / name)]
     ]

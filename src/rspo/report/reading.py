@@ -1,19 +1,127 @@
 """A run folder as plain values, every part checked against its checksum. Without JAX: a report builds in no time."""
 
-import json
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
 from rspo import manifest, store
 from rspo.clock import read_seconds
 from rspo.errors import InputError
+from rspo.typed import checked, quoted
 
-OPTIONAL = ("crossplay.json", "diversity.json")
+Axes = dict[str, tuple[int, ...]]
+MANY = 2**20  # cells of a heat map, or bars of histograms: a page is no place for more
+DRAWN: Axes = {"place": (3,), "size": (2,), "kind": (2,), "total": (1,)}  # axes of an episode's arrays
+OBSERVED: Axes = {"obs": (3,), "action": (2, 3), "total": (1,)}
+
+# What the pages read of each file. There may be more in it.
+
+
+class Updates(TypedDict):
+    updates: int
+
+
+class References(TypedDict):
+    references: Literal["all", "novel"]
+
+
+class Method(TypedDict):
+    release: NotRequired[float]
+
+
+class Measure(TypedDict):
+    of: NotRequired[str]
+
+
+class Settings(TypedDict):
+    env: str
+    objective: str
+    seed: int
+    iterations: int
+    ppo: Updates
+    judge: References
+    method: Method
+    measure: Measure
+
+
+class Record(TypedDict):
+    config: Settings
+    spec: Mapping[str, Any]
+    created: str
+    command: str
+    versions: Mapping[str, str]
+    devices: int
+
+
+class Evaluation(TypedDict):
+    episodes: int
+    return_mean: float
+    return_std: float
+    greedy_return_mean: float
+    greedy_return_std: float
+    accepted: float
+    accepted_by: tuple[float, ...]
+    distance: tuple[float, ...]
+    threshold: tuple[float, ...]
+    descriptor: str | None
+    sampled_descriptor: str | None
+    stats: Mapping[str, float]
+
+
+class Strategy(TypedDict):
+    index: int
+    status: Literal["novel", "duplicate", "failed"]
+    attempt: int
+    threshold: float
+    evaluation: Evaluation
+    files: Mapping[str, str]
+
+
+Numbers = tuple[float, ...]
+Row = TypedDict(
+    "Row",
+    {
+        "update": int,
+        "return": float,
+        "accepted_by": NotRequired[Numbers],
+        "intrinsic": NotRequired[float],
+        "entropy": NotRequired[float],
+    },
+)
+Episode = TypedDict(
+    "Episode",
+    {
+        "mode": Literal["greedy", "sampled"],
+        "return": float,
+        "steps": int,
+        "stride": int,
+        "kinds": NotRequired[tuple[tuple[str, str], ...]],
+        "observed": NotRequired[int],
+    },
+)
+
+
+class Episodes(TypedDict):
+    unit: float
+    episodes: tuple[Episode, ...]
+    backdrop: tuple[tuple[str, float, float, float, str, tuple[float, float] | None], ...]
+    maps: tuple[str, ...]
+
+
+class CrossPlay(TypedDict):
+    strategies: tuple[str | int, ...]
+    payoff: tuple[Numbers, ...]
+    episodes: int
+
+
+class Diversity(TypedDict):
+    value: float
+    matrix: tuple[Numbers, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,42 +175,113 @@ class RunFolder:
 
 
 def read_run(path: Path) -> RunFolder:
-    """The run in a folder, or one sentence on what is wrong with it."""
+    """The run in a folder, or one sentence on what is wrong with it: no page meets a value that it does not expect."""
     record = manifest.read_manifest(path)
     return manifest.readable(partial(_run, record=record), path)
 
 
 def _run(path: Path, record: dict[str, Any]) -> RunFolder:
+    checked(Record, record, _complaint(path / "run.json", record))
+    config = record["config"]
+    if not (1 <= config["iterations"] <= 10**4 and 1 <= config["ppo"]["updates"] <= 10**9):
+        raise InputError(f"{path / 'run.json'} is damaged: iterations and ppo.updates must be 1 or more.")
     identity = manifest.identity(record)
-    folders = manifest.folders(path, record["config"]["iterations"])
+    folders = manifest.folders(path, config["iterations"])
     strategies = [manifest.readable(_strategy, folder, identity, path) for folder in folders]
     times = path / "times.json"
-    seconds = manifest.readable(read_seconds, times, identity) if times.is_file() else math.nan
-    extras = {name.removesuffix(".json"): _extra(path / name, identity) for name in OPTIONAL if (path / name).is_file()}
-    run = RunFolder(path, record, strategies, seconds if math.isfinite(seconds) else None, extras)
+    seconds = manifest.readable(read_seconds, times, identity) if store.exists(times) else math.nan
+    run = RunFolder(path, record, strategies, seconds if math.isfinite(seconds) else None, {})
     for strategy in strategies:
-        if len(run.references(strategy)) != len(strategy.evaluation["distance"]):
-            raise InputError(f"{path} is damaged: strategy {strategy.index} does not fit the ones before it.")
+        _check_references(run, strategy)
+    for name, (kind, fits) in EXTRAS.items():
+        if store.exists(path / f"{name}.json"):
+            run.extras[name] = manifest.readable(partial(_extra, kind=kind, fits=fits), path / f"{name}.json", run)
     return run
+
+
+def _complaint(source: Path, record: Any) -> str:
+    return f"{source} is damaged: it holds {quoted(record)}"
 
 
 def _strategy(folder: Path, identity: str, run: Path) -> Found:
     source = folder / "strategy.json"
     record = store.read_json(source)
     manifest.check_identity(record, source, identity, run)
-    files = record["files"]
-    manifest.check_files(folder, files)
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    episodes: dict[str, Any] | None = None
-    arrays: dict[str, np.ndarray] = {}
-    if "episodes.safetensors" in files:
-        arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
-        episodes = json.loads(metadata["rspo"])
+    record = checked(Strategy, record, _complaint(source, record))
+    if record["index"] != int(folder.name):
+        raise InputError(f"{source} is damaged: it is of strategy {record['index']}.")
+    files = manifest.read_files(folder, record["files"])
     values = {name: record[name] for name in ("index", "status", "attempt", "threshold", "evaluation")}
-    return Found(**values, rows=rows, episodes=episodes, arrays=arrays)
+    return Found(**values, rows=_rows(folder / "metrics.jsonl", files), **_recorded(folder, files))
 
 
-def _extra(path: Path, identity: str) -> dict[str, Any]:
+def _rows(source: Path, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    lines = files["metrics.jsonl"].splitlines()
+    parsed = [store.parse_json(line, source) for line in lines]
+    rows = [checked(Row, row, _complaint(source, row)) for row in parsed]
+    for name in Row.__optional_keys__:
+        if len({name in row for row in rows}) > 1:
+            raise InputError(f"{source} is damaged: only some of its lines have '{name}'.")
+    return rows
+
+
+def _recorded(folder: Path, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What `recording.py` kept."""
+    if "episodes.safetensors" not in files:
+        return {"episodes": None, "arrays": {}}
+    source = folder / "episodes.safetensors"
+    arrays, metadata = store.unpack_arrays(files["episodes.safetensors"], source)
+    record = store.parse_json(metadata.get("rspo", ""), source)
+    episodes = checked(Episodes, record, _complaint(source, record))
+    if wrong := next(_wrong(episodes, arrays), None):
+        raise InputError(f"{source} is damaged: {wrong}.")
+    return {"episodes": episodes, "arrays": arrays}
+
+
+def _wrong(episodes: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """What is not as `recording.py` says."""
+    if not 0 < episodes["unit"] < math.inf:
+        yield "its unit must be greater than 0"
+    yield from (f"'{name}' must be numbers" for name, array in arrays.items() if array.dtype.kind not in "iuf")
+    axes: Axes = {f"map.{i}": (2,) for i, _ in enumerate(episodes["maps"])}
+    if not any("kinds" in episode for episode in episodes["episodes"]):
+        axes["actions"] = (1, 2)
+    for n, episode in enumerate(episodes["episodes"]):
+        if ("kinds" in episode) == ("observed" in episode) or ("observed" in episode) != (f"{n}.obs" in arrays):
+            yield f"episode {n} must be either drawn or observed"
+        axes |= {f"{n}.{name}": allowed for name, allowed in (DRAWN if "kinds" in episode else OBSERVED).items()}
+        if f"{n}.end" in arrays:
+            axes[f"{n}.end"] = (3,)
+    for name, allowed in axes.items():
+        if name not in arrays or arrays[name].ndim not in allowed or not arrays[name].size:
+            yield f"'{name}' must have {' or '.join(map(str, allowed))} axes"
+        elif name.startswith(("map", "actions")) and arrays[name].size > MANY:
+            yield f"'{name}' has more than {MANY} numbers"
+
+
+def _check_references(run: RunFolder, strategy: Found) -> None:
+    """Each earlier policy has its say, in the evaluation and in every update."""
+    found, count = strategy.evaluation, len(run.references(strategy))
+    tables = [found[name] for name in ("accepted_by", "distance", "threshold")]
+    tables += [row["accepted_by"] for row in strategy.rows if "accepted_by" in row]
+    if any(len(table) != count for table in tables):
+        raise InputError(f"{run.path} is damaged: strategy {strategy.index} does not fit the ones before it.")
+
+
+def _extra(path: Path, run: RunFolder, kind: Any, fits: Callable[[RunFolder, dict[str, Any]], bool]) -> dict[str, Any]:
     record = store.read_json(path)
-    manifest.check_identity(record, path, identity, path.parent)
+    manifest.check_identity(record, path, manifest.identity(run.record), path.parent)
+    record = checked(kind, record, _complaint(path, record))
+    if not fits(run, record):
+        raise InputError(f"{path} is damaged: its table does not fit the strategies.")
     return record
+
+
+def _square(table: Sequence[Sequence[float]], size: int) -> bool:
+    return len(table) == size > 0 and all(len(row) == size and not np.isinf(row).any() for row in table)
+
+
+EXTRAS: dict[str, tuple[Any, Callable[[RunFolder, dict[str, Any]], bool]]] = {
+    "crossplay": (CrossPlay, lambda run, record: _square(record["payoff"], len(record["strategies"]))),
+    "diversity": (Diversity, lambda run, record: _square(record["matrix"], run.distinct)),
+}

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from rspo.report.charts import fixed, number
+from rspo.text import printable
 
 
 @cache
@@ -23,6 +24,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=lambda value: printable(value, lines=True) if type(value) is str else value,
     )
     made.filters |= {"fixed": fixed, "short": number, "percent": _percent}
     return made
