@@ -11,6 +11,8 @@ import signal
 import sys
 import time
 import tomllib
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -19,7 +21,7 @@ import tyro
 from rich.console import Console
 
 from rspo.arguments import parse
-from rspo.errors import InputError, RspoError, suggestion
+from rspo.errors import InputError, RspoError, RspoWarning, suggestion
 
 if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait for JAX
     from rspo.archive import Archive, Strategy
@@ -93,6 +95,7 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
+    warnings.showwarning = _one_line(warnings.showwarning)
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
@@ -109,6 +112,18 @@ def main() -> NoReturn:
             sys.exit(0)
         print(f"rspo: Cannot write the result: {error.strerror or error}.", file=sys.stderr)
         sys.exit(1)
+
+
+def _one_line(usual: Callable[..., None]) -> Callable[..., None]:
+    """What rspo warns of, without the line of code that warns; all else as usual."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **where: Any) -> None:
+        if issubclass(category, RspoWarning):
+            print(f"rspo: {message}", file=sys.stderr)
+        else:
+            usual(message, category, *place, **where)
+
+    return show
 
 
 def _interrupt(*_: Any) -> None:
