@@ -18,7 +18,7 @@ from rspo.distributions import Categorical
 from rspo.env import Env
 from rspo.envs.gymnasium import GymEnv, GymVector
 from rspo.envs.pettingzoo import ParallelWorld
-from rspo.errors import InputError
+from rspo.errors import EnvironmentFailure, InputError
 from rspo.policy import uniform_policy
 from rspo.rollout import collect
 from rspo.rollout_host import episode_seeds
@@ -198,6 +198,18 @@ class Wrong(Env):
         return (), Step(jnp.ones((1, 1)), jnp.ones(()), jnp.asarray(0.0))
 
 
+def once_only():
+    made = []
+
+    def environment():
+        if made:
+            raise OSError("only one at a time")
+        made.append(counter())
+        return made[0]
+
+    return environment
+
+
 @pytest.mark.parametrize(
     ("env", "words"),
     [
@@ -213,7 +225,8 @@ class Wrong(Env):
         (lambda: counter(broken="nan"), "an observation that is not a finite number"),
         (lambda: counter(broken="step"), r"Counter cannot be trained in: its step failed \(OSError: unplugged\)"),
         (lambda: 1 / 0, r"environment cannot be trained in: making it failed \(ZeroDivisionError: division by zero\)"),
-        (lambda: Zoo(mean=True), r"its step failed \(KeyError: 'one'\)"),
+        (once_only(), "environment cannot be trained in: making it failed \\(OSError: only one at a time\\)"),
+        (lambda: Zoo(mean=True), "its step gives no reward for agent 'one'"),
         (
             lambda: TimeLimit(Shaped((210, 160, 3), 2), 4),
             "Shaped cannot be .* observes 100800 numbers, as an image has",
@@ -228,6 +241,17 @@ def test_what_is_wrong_is_said_in_plain_words(env, words):
     with pytest.raises(InputError, match=words):
         rspo.check_env(env)
     assert "this" not in sys.modules
+
+
+def test_a_registered_environment_that_cannot_be_made_is_said():
+    def broken():
+        raise OSError("unplugged")
+
+    gymnasium.register("Broken-v0", broken, max_episode_steps=4)
+    with pytest.raises(
+        EnvironmentFailure, match=r"^gym:Broken-v0 cannot be played: making it failed \(OSError: unplug"
+    ):
+        rspo.make("gym:Broken-v0")
 
 
 def test_an_environment_that_ignores_its_seed_is_warned_about():

@@ -179,7 +179,14 @@ def test_an_unknown_environment_is_refused() -> None:
         rspo.make("four-goal-easy")
 
 
-def test_rewards_that_are_not_finite_are_said(tmp_path: Path) -> None:
+def test_rewards_that_are_not_finite_are_said_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="Doors cannot be trained in: it gave a reward that is not a finite number"):
+        rspo.discover(Doors(np.nan), out=tmp_path / "run", quiet=True, **SMALL)
+    assert not (tmp_path / "run").exists()
+
+
+def test_so_are_those_that_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rspo.api, "check_env", lambda env: None)  # which plays too little to meet them
     with pytest.raises(DivergedError, match="diverged in iteration 1 at update 1"):
         rspo.discover(Doors(np.nan), out=tmp_path / "run", quiet=True, **SMALL)
     assert len(rspo.load(tmp_path / "run")) == 0

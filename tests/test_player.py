@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
@@ -18,7 +19,8 @@ import pytest
 import rspo
 from rspo import native, rollout_host
 from rspo.env import register
-from rspo.errors import InputError, RspoError
+from rspo.errors import EnvironmentFailure, InputError, RspoError, RspoWarning
+from rspo.patience import VARIABLE, patience, watching
 from rspo.player import Player
 from rspo.policy import init_policy
 from rspo.rollout import collect, staged
@@ -27,7 +29,9 @@ from test_rollout_host import Rows
 KEY = jax.random.key(3)
 pytestmark = pytest.mark.skipif(jax.device_count() == 1, reason="one core plays by itself")
 WORLD = """
+    import os
     import subprocess
+    import time
 
     import gymnasium
     import numpy as np
@@ -45,10 +49,18 @@ WORLD = """
                 raise OSError("the robot is unplugged")
             if {trouble!r} == "exits":
                 raise SystemExit(3)
+            if {trouble!r} == "ends":
+                os._exit(4)
+            if {trouble!r} == "hangs" and os.path.exists(os.environ["HANGS"]):
+                os.remove(os.environ["HANGS"])
+                time.sleep(1.6)
+            if {trouble!r} == "slow":
+                time.sleep(0.05)
             if {trouble!r} == "reads":
                 subprocess.run(["cat"], check=True)
             last = np.nan if {trouble!r} == "nan" else 0.5
-            return np.linspace(0, last, {size}, dtype=np.float32), 1.0, False, False, {{}}
+            reward = {{}} if {trouble!r} == "dict" else 1.0
+            return np.linspace(0, last, {size}, dtype=np.float32), reward, False, False, {{}}
 
     gymnasium.register(f"{{__name__}}-v0", f"{{__name__}}:World", max_episode_steps=20)
 """
@@ -132,9 +144,15 @@ def test_what_an_environment_prints_is_no_answer(world, capfd, monkeypatch):
 def test_an_environments_own_error_comes_through_and_the_next_try_starts_anew(world):
     env = world("raises")
     for _ in range(2):
-        with pytest.raises(RuntimeError, match=r"(?s)world_raises.*the robot is unplugged"):
+        with pytest.raises(EnvironmentFailure) as failed:
             played(env)
         assert not processes(env)
+        head, *trace = str(failed.value).splitlines()
+        assert head == f"{env.name} cannot be played: its step failed (OSError: the robot is unplugged)."
+        assert trace[0] == "Traceback (most recent call last):"
+        assert "rspo/" not in str(trace)
+        assert str(trace).count("world_raises_2.py") == 1
+        assert trace[-1] == "OSError: the robot is unplugged"
 
 
 @pytest.mark.parametrize("far", [True, False])
@@ -142,8 +160,20 @@ def test_so_it_does_from_more_shares_than_cores(world, far):
     env = world("raises")
     if not far:
         env.name = None
-    with pytest.raises((RuntimeError, OSError), match="the robot is unplugged"):
+    with pytest.raises(EnvironmentFailure, match=r"its step failed \(OSError: the robot is unplugged\)"):
         played(env, episodes=300)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")
+@pytest.mark.parametrize("far", [True, False])
+def test_what_does_not_fit_is_one_sentence(world, far):
+    env = world("dict")
+    if not far:
+        env.name = None
+    with pytest.raises(
+        InputError, match=r"^\S+ cannot be played: its step gives .* \(dict\) as the reward, which must"
+    ):
+        played(env)
 
 
 def test_what_it_reads_is_no_question(world):
@@ -164,9 +194,89 @@ def test_a_process_that_dies_is_said_and_the_next_try_starts_anew():
     np.testing.assert_array_equal(played(env).obs, before.obs)
 
 
-def test_so_is_one_whose_environment_ends_it(world):
-    with pytest.raises(RspoError, match=r"process that played .* died \(exit code 3\)"):
-        played(world("exits"))
+@pytest.mark.parametrize("far", [True, False])
+def test_an_environment_that_would_end_the_program_has_failed(world, far):
+    env = world("exits")
+    if not far:
+        env.name = None
+    with pytest.raises(EnvironmentFailure, match=r"its step failed \(SystemExit: 3\)"):
+        played(env)
+
+
+def test_a_process_whose_environment_ends_it_is_said(world):
+    with pytest.raises(RspoError, match=r"process that played .* died \(exit code 4\)"):
+        played(world("ends"))
+
+
+def test_an_environment_that_only_fails_there_is_said_once(world, tmp_path):
+    env = world()
+    (tmp_path / "world_fine_2.py").write_text("raise OSError('only one may play')")
+    with pytest.raises(EnvironmentFailure, match=r"cannot be played: making it failed \(OSError: only one may play\)"):
+        played(env)
+    assert not processes(env)
+
+
+# ---- one that hangs
+
+
+@pytest.fixture
+def hang_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("HANGS", str(tmp_path / "hangs"))
+    return (tmp_path / "hangs").touch
+
+
+@pytest.mark.parametrize("far", [True, False])
+def test_an_environment_that_hangs_is_named_and_the_run_goes_on_when_it_answers(world, far, hang_once, monkeypatch):
+    env = world("hangs")
+    if not far:
+        env.name = None
+    with warnings.catch_warnings(action="ignore", category=RspoWarning):
+        monkeypatch.setenv(VARIABLE, "1")
+        assert played(env).live.all()  # whatever it takes to start
+    hang_once()
+    # For 1.6 seconds in a single step: said after one, and not again before two.
+    with pytest.warns(
+        RspoWarning, match=rf"^{env.title} has not answered for 1 seconds, at .* its step .* Ctrl-C"
+    ) as warned:
+        assert played(env).live.all()
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("far", [True, False])
+def test_one_that_is_only_slow_is_not(world, far, monkeypatch):
+    """Its episodes take four seconds, but none of their steps one."""
+    env = world("slow")
+    if not far:
+        env.name = None
+    monkeypatch.setenv(VARIABLE, "2")
+    with warnings.catch_warnings(action="ignore", category=RspoWarning):
+        played(env, 2)
+    with warnings.catch_warnings(record=True) as warned:
+        begun = time.monotonic()
+        played(env, 8)
+        assert time.monotonic() - begun > 3
+    assert not warned
+
+
+def test_patience_is_said_to_last_twice_as_long_each_time(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "0.1")
+    with pytest.warns(RspoWarning, match="the maze has not answered") as warned, watching("the maze"):
+        time.sleep(1.0)
+    assert 2 <= len(warned) <= 4  # after 0.1, 0.2, 0.4, 0.8 seconds, if this machine is not busy
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("5", 5), ("", 60), ("soon", 60), ("-1", 60), ("nan", 60), ("inf", 60)])
+def test_how_long_is_said_by_a_variable(said, seconds, monkeypatch):
+    monkeypatch.setenv(VARIABLE, said)
+    assert patience() == seconds
+
+
+def test_checking_names_one_that_hangs_too(world, hang_once, monkeypatch):
+    env = world("hangs")
+    monkeypatch.setenv(VARIABLE, "0.7")
+    hang_once()
+    with pytest.warns(RspoWarning, match=r"world_hangs\S* has not answered for 1 seconds"):
+        rspo.check_env(env)
 
 
 def test_processes_end_with_their_environment():

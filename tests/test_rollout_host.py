@@ -12,7 +12,7 @@ import pytest
 from rspo import actor, native, rollout_host
 from rspo.distributions import Gaussian, Noise
 from rspo.env import make
-from rspo.errors import InputError
+from rspo.errors import EnvironmentFailure, InputError
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.policy import init_policy, uniform_policy
 from rspo.rollout import collect
@@ -270,5 +270,5 @@ class Broken(Rows):
 
 
 def test_an_environments_own_error_comes_through():
-    with pytest.raises(OSError, match="no such robot"):
+    with pytest.raises(EnvironmentFailure, match=r"^Broken cannot be played: .* failed \(OSError: no such robot\)"):
         collect(Broken(), far, 3, KEY)

@@ -5,17 +5,18 @@ import dataclasses
 import os
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from rspo import compiled, compiled_ppo, interrupt, memory, native
+from rspo import compiled, compiled_ppo, decoration, interrupt, memory, native
 from rspo.archive import Archive
-from rspo.check import adapt, check_env, label
+from rspo.check import adapt, built_in, check_env, label
 from rspo.config import Config, merge, validate
 from rspo.env import PREFIXES, AnyEnv, environments, make
-from rspo.errors import InputError, NoRendererError
+from rspo.errors import InputError, NoRendererError, RspoWarning
 from rspo.host import HostEnv
 from rspo.logs import check_log, logging
 from rspo.parallel import use_cores
@@ -55,7 +56,8 @@ def discover(
     native.use(True)
     check_log(log, None if out is None else Path(out))
     world, name = adapt(env), label(env)
-    if isinstance(world, HostEnv):
+    if isinstance(world, HostEnv) or not built_in(world):
+        compilation_cache()
         check_env(world)
     if config is not None and objective not in (None, config.objective):
         raise InputError(
@@ -83,6 +85,7 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | 
         warnings.warn(
             f"{opened.name} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will "
             "round otherwise, and the result will differ from that of an uninterrupted run.",
+            RspoWarning,
             stacklevel=2,
         )
     view = View(opened.config, quiet)
@@ -170,6 +173,7 @@ def _world(run: Run, env: Any, *, learning: bool = False) -> AnyEnv:
         warnings.warn(
             f"{run.name} was begun with compiled code and goes on without ({why}): numbers will round otherwise, and "
             "results will differ from those that it would have had with it.",
+            RspoWarning,
             stacklevel=3,
         )
     return world
@@ -197,7 +201,9 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
         saved = time.monotonic()
         try:
             for event in search(env, config, archive, start):
-                if run and (isinstance(event, Found) or time.monotonic() - saved > CHECKPOINT_SECONDS):
+                # What was trained to the end is kept before it is played, described and drawn: that may fail.
+                trained = isinstance(event, Found) or len(event.rows) == config.ppo.updates
+                if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
                     saved = time.monotonic()
                 view.show(event)
@@ -230,13 +236,13 @@ def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | Non
     run.save_pictures(pictures(env, finished, played))
     if isinstance(env, HostEnv):
         try:
-            run.save_pictures(env.photographs(finished))
+            run.save_pictures(decoration.files(env, "photographs", partial(env.photographs, finished), ".png"))
         except NoRendererError as error:
             view.say(str(error))
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
+    warnings.warn(text, RspoWarning, stacklevel=4)
 
 
 def compilation_cache() -> None:

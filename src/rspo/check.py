@@ -2,18 +2,20 @@
 
 import sys
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rspo.env import AnyEnv, Env, make, title
-from rspo.errors import InputError
-from rspo.host import HostEnv
-from rspo.types import Box, Discrete, Spec
+from rspo.errors import InputError, RspoWarning
+from rspo.given import failure, first, own_code, tried, warn_outside, whole
+from rspo.host import Batch, HostEnv
+from rspo.patience import Signs, watching
+from rspo.types import Box, Discrete, Played, Spec, Step, Trajectory
 
 STEPS = 64
+EPISODES = 8  # of a JAX environment
 MOST_OBSERVED = 4096  # numbers: a batch of more would fill the memory, and fully connected layers make little of images
 
 
@@ -30,12 +32,19 @@ def adapt(env: Any) -> AnyEnv:
             f"{env!r} is no environment: pass a name from `rspo list`, a rspo.Env, a rspo.HostEnv, a Gymnasium or "
             "PettingZoo environment, or a function that makes one."
         )
-    made = _tried(label(env), "making it", env)
+    made = _made(env)
     if isinstance(made, Env | HostEnv):
         return made
-    if adapter := _adapter(made, made_by=env):
+    with own_code(label(env), "making it", "trained in"):  # it is made again
+        adapter = _adapter(made, made_by=env)
+    if adapter:
         return adapter
     raise InputError(f"{env!r} made {made!r}, which is no environment that rspo knows.")
+
+
+def _made(env: Any) -> Any:
+    with watching(label(env)):
+        return tried(label(env), "making it", env)
 
 
 def _adapter(env: Any, made_by: Any) -> HostEnv | None:
@@ -67,7 +76,8 @@ def label(env: Any) -> str:
 
 
 def check_env(env: Any) -> Spec:
-    """Play a little with random actions and say in plain words all that is wrong; gives the environment's spec."""
+    """Play a little with random actions, name and draw what was played, and say in plain words all that is wrong; gives
+    the environment's spec."""
     world = adapt(env)
     problems = _spec_problems(world.spec)
     if not problems:
@@ -75,6 +85,11 @@ def check_env(env: Any) -> Spec:
     if problems:
         raise InputError(f"{title(world)} cannot be trained in: {'; '.join(problems)}.")
     return world.spec
+
+
+def built_in(env: AnyEnv) -> bool:
+    """Whether it is one of rspo's own, which need not be tried before each run."""
+    return type(env).__module__.startswith("rspo.envs.")
 
 
 def _spec_problems(spec: Spec) -> list[str]:
@@ -106,88 +121,141 @@ def _jax_problems(env: Env) -> list[str]:
     from rspo.policy import uniform_policy
     from rspo.rollout import collect
 
+    if problems := _shape_problems(env):
+        return problems
+    space = env.spec.action_space
+    with own_code(title(env), "playing it", "trained in"):
+        play = jax.jit(lambda key: collect(env, uniform_policy(space.n, space.continuous), EPISODES, key, record=True))
+        played = jax.device_get(play(jax.random.key(0)))
+    if not (problems := _number_problems(played.obs, played.reward)):
+        _decorate(env, played)
+    return problems
+
+
+def _shape_problems(env: Env) -> list[str]:
+    import equinox as eqx
+    import jax
+
     spec = env.spec
-    try:
-        state, obs = jax.eval_shape(env.reset, np.zeros(spec.reset_noise, np.float32))
-        move = np.zeros((spec.agents, spec.action_space.n) if spec.action_space.continuous else spec.agents, np.int32)
-        move = move.astype(np.float32) if spec.action_space.continuous else move
-        after, step = jax.eval_shape(env.step, state, move, np.zeros(spec.step_noise, np.float32))
-    except Exception as error:
-        return [f"JAX cannot trace its reset and step ({type(error).__name__}: {str(error).splitlines()[0]})"]
-    wanted = {"obs": (spec.agents, spec.obs_size), "reward": (spec.agents,), "terminated": ()}
-    found = {"obs": step.obs.shape, "reward": step.reward.shape, "terminated": step.terminated.shape}
+    kind = np.float32 if spec.action_space.continuous else np.int32
+    move = np.zeros((spec.agents, *spec.action_space.shape), kind)
+    draws = (np.zeros(size, np.float32) for size in (spec.reset_noise, spec.step_noise))
+    with own_code(title(env), "tracing its reset by JAX", "trained in"):
+        begun = jax.eval_shape(env.reset, next(draws))
+    if not isinstance(begun, tuple) or len(begun) != 2:
+        return [f"its reset gives {type(begun).__name__}, but it must give state and observation, in a tuple"]
+    state, obs = begun
+    with own_code(title(env), "tracing its step by JAX", "trained in"):
+        done = jax.eval_shape(env.step, state, move, next(draws))
+    if not isinstance(done, tuple) or len(done) != 2 or not all(hasattr(done[1], name) for name in Step._fields):
+        return ["its step must give the state and a rspo.types.Step, in a tuple"]
+    after, step = done
+    named = {"reset gives obs": obs, "step gives obs": step.obs, "step gives reward": step.reward}
+    named["step gives terminated"] = step.terminated
+    shapes = [(spec.agents, spec.obs_size), (spec.agents, spec.obs_size), (spec.agents,), ()]
+    if problems := [f"{name} in no array" for name, leaf in named.items() if not hasattr(leaf, "shape")]:
+        return problems
     problems = [
-        f"step gives {n} of shape {found[n]}, but it must be {wanted[n]}" for n in wanted if found[n] != wanted[n]
+        f"{name} of shape {leaf.shape}, but it must be {wanted}"
+        for (name, leaf), wanted in zip(named.items(), shapes, strict=True)
+        if leaf.shape != wanted
     ]
-    if obs.shape != wanted["obs"]:
-        problems.append(f"reset gives obs of shape {obs.shape}, but it must be {wanted['obs']}")
+    if obs.dtype != step.obs.dtype or obs.dtype.kind not in "fiub":
+        problems.append(f"reset gives obs of type {obs.dtype} and step of {step.obs.dtype}, but both must be float32")
     if step.terminated.dtype != bool:
         problems.append(f"terminated is of type {step.terminated.dtype}, but it must be bool")
-    if jax.tree.map(lambda x: (x.shape, x.dtype), state) != jax.tree.map(lambda x: (x.shape, x.dtype), after):
+    before, behind = (jax.tree.map(lambda leaf: f"{leaf.dtype}{leaf.shape}", tree) for tree in (state, after))
+    if not eqx.tree_equal(before, behind):
         problems.append("the state after a step has other shapes or types than the one after reset")
-    if problems:
-        return problems
-    random = uniform_policy(spec.action_space.n, spec.action_space.continuous)
-    played = jax.device_get(collect(env, random, 8, jax.random.key(0)))
-    return _number_problems(played.obs, played.reward)
+    return problems
 
 
 def _host_problems(env: HostEnv) -> list[str]:
     spec, which, seeds = env.spec, np.arange(min(2, env.most_lanes or 2)), np.array([7, 8])
-    lanes = _tried(env.title, "making it", partial(env.batch, len(which)))
-    first = np.asarray(_tried(env.title, "its reset", partial(lanes.reset, which, seeds[which])))
-    wanted = (len(which), spec.agents, spec.obs_size)
-    if first.shape != wanted:
-        return [
-            f"reset gives observations of shape {first.shape}, but they must be {wanted}: instances, agents, numbers"
-        ]
-    rng, seen, earned = np.random.default_rng(0), [first], []
-    for t in range(min(STEPS, spec.horizon)):
-        action = _random_action(spec, len(which), rng)
-        step = _tried(env.title, "its step", partial(lanes.step, which, action))
-        if problems := _step_problems(step, wanted):
-            return problems
-        seen.append(np.array(step.obs))
-        earned.append(np.array(step.reward))
-        if step.truncated.any() and t + 1 < spec.horizon:
-            warnings.warn(f"{env.title} cut an episode short after {t + 1} of {spec.horizon} steps.", stacklevel=3)
-        if (step.terminated | step.truncated).any():
-            break
-    if not np.array_equal(first, lanes.reset(which, seeds[which]), equal_nan=True):
-        warnings.warn(
-            f"{env.title} begins differently from the same seed: its runs cannot be repeated, nor resumed to "
-            "the same result.",
-            stacklevel=3,
+    whose, wanted = env.title, (len(which), spec.agents, spec.obs_size)
+    signs = Signs()
+    with watching(whose, signs):
+        lanes = tried(whose, "making it", partial(env.batch, len(which)))
+        begin = partial(tried, whose, "its reset", lambda: first(lanes.reset(which, seeds[which]), wanted))
+        # Of its own memory: the next step may write over it.
+        start = np.array(begin(), np.float32)
+        rng, seen, earned = np.random.default_rng(0), [start], []
+        for t in range(min(STEPS, spec.horizon)):
+            signs.beat()
+            action = _random_action(spec, len(which), rng)
+            step = tried(whose, "its step", lambda: whole(lanes.step(which, action), wanted))  # noqa: B023  (at once)
+            seen.append(np.array(step.obs, np.float32))
+            earned.append(np.array(step.reward))
+            if step.truncated.any() and t + 1 < spec.horizon:
+                _warn(f"{whose} cut an episode short after {t + 1} of {spec.horizon} steps.")
+            if (step.terminated | step.truncated).any():
+                break
+        again = np.array(begin(), np.float32)
+    if not np.array_equal(start, again, equal_nan=True):
+        _warn(
+            f"{whose} begins differently from the same seed: its runs cannot be repeated, nor resumed to the same "
+            "result."
         )
-    return _number_problems(np.array(seen), np.array(earned))
+    if problems := _number_problems(np.array(seen), np.array(earned)):
+        return problems
+    warn_outside(env, np.array(seen))
+    if not built_in(env) and _is_decorated(env):
+        _decorate(env, _played_through(env, lanes, seeds[which]))
+    return []
 
 
-def _tried(whose: str, what: str, call: Callable[[], Any]) -> Any:
-    """What the environment's own code gives; if it fails, who did and how."""
-    try:
-        return call()
-    except Exception as error:
-        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise InputError(f"{whose} cannot be trained in: {what} failed ({why}).") from error
+def _is_decorated(env: HostEnv) -> bool:
+    """Whether its author has added something to try; whole episodes may take long."""
+    methods = ("describe", "scene", "backdrop", "heatmaps", "pictures")
+    return any(getattr(type(env), name) is not getattr(HostEnv, name) for name in methods)
+
+
+def _played_through(env: HostEnv, lanes: Batch, seeds: np.ndarray) -> Trajectory:
+    """Whole episodes by random actions, recorded as an evaluation's are. No device is touched: it is not yet known how
+    many there are to be."""
+    from rspo.play import play_share
+    from rspo.rollout_host import trajectory_of
+
+    rng, rows, signs = np.random.default_rng(0), len(seeds) * env.spec.agents, Signs()
+    act = lambda t, obs: _policy_action(env.spec, rows, rng)  # noqa: E731
+    with watching(env.title, signs), own_code(env.title, None, "trained in"):
+        return trajectory_of(env, [play_share(env, lanes, act, len(seeds), seeds, "count", True, signs.beat)], "count")
+
+
+def _decorate(env: AnyEnv, played: Trajectory) -> None:
+    """Name and draw what was played, as is done with every strategy; what fails then is refused here."""
+    from rspo.decoration import LeftOut, described
+    from rspo.pictures import pictures
+    from rspo.recording import record
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftOut)
+        try:
+            named = described(env, played, played)
+            record(env, played, played)
+            show = Played(named.get("descriptor"), named.get("stats", {}), lambda: played)
+            pictures(env, {f"0 {show.label or 'strategy'}": show}, None)
+        except LeftOut as left_out:
+            cause = left_out.__context__
+            assert cause is not None
+            raise failure(title(env), f"its {left_out.method}", "trained in", cause) from None
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RspoWarning, stacklevel=4)
 
 
 def _random_action(spec: Spec, count: int, rng: np.random.Generator) -> np.ndarray:
+    action = _policy_action(spec, count * spec.agents, rng)
+    return spec.action_space.to_env(action).reshape(count, spec.agents, *spec.action_space.shape)
+
+
+def _policy_action(spec: Spec, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """In the policy's units."""
     space = spec.action_space
     if isinstance(space, Discrete):
-        return rng.integers(0, space.n, (count, spec.agents), np.int32)
-    return space.to_env(rng.uniform(-1, 1, (count, spec.agents, space.n)).astype(np.float32))
-
-
-def _step_problems(step: Any, wanted: tuple[int, ...]) -> list[str]:
-    shapes = {"obs": wanted, "reward": wanted[:2], "terminated": wanted[:1], "truncated": wanted[:1]}
-    problems = []
-    for name, shape in shapes.items():
-        value = np.asarray(getattr(step, name))
-        if value.shape != shape:
-            problems.append(f"step gives {name} of shape {value.shape}, but it must be {shape}")
-        elif shape == wanted[:1] and value.dtype != bool:
-            problems.append(f"{name} is of type {value.dtype}, but it must be bool")
-    return problems
+        return rng.integers(0, space.n, rows, np.int32)
+    return rng.uniform(-1, 1, (rows, space.n)).astype(np.float32)
 
 
 def _number_problems(obs: np.ndarray, reward: np.ndarray) -> list[str]:

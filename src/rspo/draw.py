@@ -13,6 +13,7 @@ from rspo import store
 from rspo.archive import Strategy
 from rspo.env import AnyEnv, Env, at, title
 from rspo.errors import InputError
+from rspo.given import own_code
 from rspo.host import HostEnv
 from rspo.rollout import collect
 from rspo.text import NAME, printable
@@ -38,7 +39,8 @@ def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bo
         raise InputError(f"There is no drawing of {title(env)}; report.html in the run folder shows what it observes.")
     key = jax.random.key(seed)
     played = jax.device_get(collect(env, strategy.policy, episodes, key, greedy=greedy, record=True))
-    return [_episode(env, played, n) for n in range(episodes)]
+    with own_code(title(env), "its scene"):
+        return [_episode(env, played, n) for n in range(episodes)]
 
 
 def drawable(env: AnyEnv) -> bool:

@@ -23,6 +23,16 @@ class InputError(RspoError):
     exit_code = 2
 
 
+class EnvironmentFailure(RspoError):
+    """The code of an environment's author raised: a sentence, and below it that code's own traceback."""
+
+    lines = True
+
+
+class RspoWarning(UserWarning):
+    """Something that the user should know of; what was asked for goes on. The command line prints it in one line."""
+
+
 class NoRendererError(RspoError):
     """This machine cannot draw with OpenGL."""
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rspo.decoration import described
 from rspo.env import AnyEnv
 from rspo.likelihood import Measure, References, automatic_threshold
 from rspo.policy import Policy
@@ -74,7 +75,7 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
             accepted_by=_floats(accepts.mean((0, 1))[kept]),
             distance=_floats(distance.mean((0, 1))[kept]),
             threshold=_floats(np.asarray(references.threshold)[kept]),
-            **_described(env, sampled, greedy),
+            **described(env, sampled, greedy),
         )
         return evaluation, record(env, greedy, sampled)
 
@@ -132,15 +133,3 @@ def _returns(name: str, trajectory: Trajectory) -> dict[str, Any]:
 
 def _floats(values: np.ndarray) -> tuple[float, ...]:
     return tuple(float(v) for v in values)
-
-
-def _described(env: AnyEnv, sampled: Trajectory, greedy: Trajectory) -> dict[str, Any]:
-    descriptor, sampled_descriptor = env.describe(greedy), env.describe(sampled)
-    if descriptor is None or sampled_descriptor is None:
-        return {}
-    return {
-        "descriptor": descriptor.label,
-        "clear": descriptor.clear,
-        "stats": dict(descriptor.stats),
-        "sampled_descriptor": sampled_descriptor.label,
-    }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rspo import given
 from rspo.types import Descriptor, Played, Shape, Spec, Trajectory
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Batch(abc.ABC):
         do many steps faster than one after another may, as long as the numbers are those of `step`."""
         everyone = np.arange(obs.shape[1])
         for now in range(t, len(reward)):
-            step = self.step(everyone, ask(now))
+            step = given.whole(self.step(everyone, ask(now)), obs.shape[1:])
             obs[now + 1], reward[now] = step.obs, step.reward
             # A quarter of the time of `any`.
             if np.count_nonzero(step.terminated) or np.count_nonzero(step.truncated):
@@ -93,6 +94,12 @@ class HostEnv(abc.ABC):
     @property
     def most_lanes(self) -> int | None:
         """How many instances there can be at all, where that is not for the collector to choose."""
+        return None
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Between which numbers its observations lie, [A, O] each, as far as it says so; who looks at them warns of
+        others."""
         return None
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from rspo import charts, interrupt
+from rspo import charts, decoration, interrupt
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.env import AnyEnv
@@ -32,7 +32,7 @@ def _played(env: AnyEnv, config: Config, strategy: Strategy, say: Callable[[str]
 
 def pictures(env: AnyEnv, strategies: Mapping[str, Played], played: CrossPlay | None) -> dict[str, str]:
     """Each as SVG text."""
-    drawn = dict(env.pictures(strategies))
+    drawn = decoration.files(env, "pictures", lambda: env.pictures(strategies), ".svg")
     if played is not None:
         drawn["crossplay.svg"] = cross_play_picture(played)
     return drawn

@@ -1,7 +1,6 @@
 """Playing one share of a host environment's episodes, from their start to the horizon: plain NumPy, in any process."""
 
 import abc
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from rspo import given
 from rspo.actor import Act, Plain
 from rspo.distributions import Noise
 from rspo.host import Batch, HostEnv
@@ -56,19 +56,34 @@ def play(
     seeds: np.ndarray,
     padding: Padding,
     record: bool,
-    stop: threading.Event,
+    each_step: Callable[[], None],
+) -> Record:
+    """`play_share`; what the environment's own code raises is said in a sentence."""
+    with given.own_code(env.title):
+        return play_share(env, batch, act, lanes, seeds, padding, record, each_step)
+
+
+def play_share(
+    env: HostEnv,
+    batch: Batch,
+    act: Act,
+    lanes: int,
+    seeds: np.ndarray,
+    padding: Padding,
+    record: bool,
+    each_step: Callable[[], None],
 ) -> Record:
     """One share of the episodes, from their start to the horizon. The policy sees all lanes, used or not, so that one
-    that is compiled is compiled for one size."""
+    that is compiled is compiled for one size. `each_step` is called before each, and may raise `Stopped`."""
     spec, episodes, seeds = env.spec, len(seeds), seeds.copy()
     everyone, nobody = np.arange(episodes), np.zeros(0, bool)
     seen = np.zeros((spec.horizon + 1, lanes, spec.agents, spec.obs_size), np.float32)
     obs = seen[:, :episodes]
-    obs[0] = batch.reset(everyone, seeds)
+    obs[0] = given.first(batch.reset(everyone, seeds), obs.shape[1:])
     states = lambda: jax.tree.map(lambda leaf: leaf[:episodes], batch.state())  # noqa: E731
     rows = _empty(spec, obs, states() if record else None)
     actions: list[np.ndarray] = []
-    ask = _asker(spec, act, seen, episodes, actions, stop)
+    ask = _asker(spec, act, seen, episodes, actions, each_step)
     live, cut, which, t = np.ones(episodes, bool), np.zeros(episodes, bool), everyone, 0
     while t < spec.horizon:
         if which is everyone and not record:  # most of the time
@@ -77,7 +92,7 @@ def play(
             obs[t + 1], rows.live[t] = obs[t], live
             action, terminated, truncated = ask(t), nobody, nobody
             if which.size:
-                step = batch.step(which, action[which])
+                step = given.whole(batch.step(which, action[which]), (which.size, *obs.shape[2:]))
                 obs[t + 1, which], rows.reward[t, which] = step.obs, step.reward
                 terminated, truncated = step.terminated, step.truncated
             if record:
@@ -89,7 +104,7 @@ def play(
         cut |= rows.truncated[t]
         if padding == "restart" and (again := np.flatnonzero(~live & ~cut)).size:
             seeds[again] += 1
-            obs[t + 1, again] = batch.reset(again, seeds[again])
+            obs[t + 1, again] = given.first(batch.reset(again, seeds[again]), (again.size, *obs.shape[2:]))
             live[again] = True
         which = everyone if live.all() else np.flatnonzero(live)
         t += 1
@@ -98,16 +113,15 @@ def play(
 
 
 def _asker(
-    spec: Spec, act: Act, seen: np.ndarray, episodes: int, actions: list[np.ndarray], stop: threading.Event
+    spec: Spec, act: Act, seen: np.ndarray, episodes: int, actions: list[np.ndarray], each_step: Callable[[], None]
 ) -> Callable[[int], np.ndarray]:
     """What the environment gets at each step, for what is seen then; the policy's own actions are noted."""
     lanes, agents = seen.shape[1:3]
     to_env, flat = spec.action_space.converter(lanes * agents), seen.reshape(len(seen), lanes * agents, -1)
-    shape, stopped = (lanes, agents, *spec.action_space.shape), stop.is_set
+    shape = (lanes, agents, *spec.action_space.shape)
 
     def ask(t: int) -> np.ndarray:
-        if stopped():
-            raise Stopped
+        each_step()
         action = act(t, flat[t])
         actions.append(action)
         return to_env(action).reshape(shape)[:episodes]

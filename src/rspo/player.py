@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable
@@ -27,13 +28,16 @@ from safetensors.numpy import load, save
 from rspo import interrupt
 from rspo.actor import Plain, draw
 from rspo.distributions import Noise
-from rspo.errors import InputError, RspoError
+from rspo.errors import EnvironmentFailure, InputError, RspoError
+from rspo.given import own_code
 from rspo.host import Batch, HostEnv
+from rspo.patience import Signs, patience
 from rspo.play import Record, play
 from rspo.types import Padding, Spec
 
 SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
 PATIENCE = 5.0  # seconds that a process may take to end
+PLAYING: dict[str, Any] = {"playing": True}  # says a process now and then that has not yet an answer
 RECORDED = ("obs", "action", "reward", "terminated", "truncated", "live", "last_obs")
 
 
@@ -50,7 +54,7 @@ class Player:
     """This side of such a process."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name, self.signs = name, Signs()
         self.lock = threading.Lock()  # threads take turns to ask and to read
         self.asked = deque[Future[Record]]()  # what was asked and is not yet read, in this order
         paths = os.pathsep.join(path for path in sys.path if isinstance(path, str))
@@ -113,12 +117,15 @@ class Player:
         self.dismiss()
 
     def _answer(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        try:
-            words, arrays = _receive(self.process.stdout, interrupt.wait_to_read)
-        except EOFError:
-            raise RspoError(f"A process that played {self.name} died (exit code {self.process.wait()}).") from None
+        words = PLAYING
+        while words == PLAYING:
+            try:
+                words, arrays = _receive(self.process.stdout, interrupt.wait_to_read)
+            except EOFError:
+                raise RspoError(f"A process that played {self.name} died (exit code {self.process.wait()}).") from None
+            self.signs.beat()
         if (failed := words.get("failed")) is not None:
-            raise RuntimeError(f"{self.name} failed while it was played:\n{failed}")
+            raise (InputError if words["unfit"] else EnvironmentFailure)(failed)
         return words, arrays
 
 
@@ -173,9 +180,12 @@ def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
     from rspo.env import make
 
     try:
-        env = make(name)
+        with own_code(name, "making it"):
+            env = make(name)
     except InputError:
         return _write(answers, {"spec": None})
+    except EnvironmentFailure as error:
+        return _write(answers, _failed(error))
     _write(answers, {"spec": repr(env.spec)})
     assert isinstance(env, HostEnv)
     played: Answers = queue.SimpleQueue()
@@ -191,7 +201,7 @@ Answers = queue.SimpleQueue[tuple[dict[str, Any], bytes] | None]
 
 def _play_all(env: HostEnv, questions: BinaryIO, answers: Answers) -> None:
     batches: dict[int, Batch] = {}
-    never = threading.Event()
+    pulse = _Pulse(answers)
     while True:
         try:
             words, arrays = _receive(questions)
@@ -201,12 +211,32 @@ def _play_all(env: HostEnv, questions: BinaryIO, answers: Answers) -> None:
             seeds, (kind, shape) = np.array(words.pop("seeds")), words.pop("noise")
             asked = Question(Noise(kind, tuple(shape)), **words)
             if asked.lanes not in batches:
-                batches[asked.lanes] = env.batch(asked.lanes)
+                with own_code(env.title, "making it"):
+                    batches[asked.lanes] = env.batch(asked.lanes)
             act = _to_policy(arrays).actor(asked.greedy, draw(asked.noise, env.spec.horizon, seeds, asked.lanes))
-            rows = play(env, batches[asked.lanes], act, asked.lanes, seeds, asked.padding, False, never)
+            rows = play(env, batches[asked.lanes], act, asked.lanes, seeds, asked.padding, False, pulse.beat)
             answers.put(({}, _packed({name: getattr(rows, name) for name in RECORDED})))
+        except RspoError as error:
+            answers.put((_failed(error), b""))
         except Exception:
-            answers.put(({"failed": traceback.format_exc()}, b""))
+            answers.put(({"failed": f"Playing {env.title} failed.\n{traceback.format_exc()}", "unfit": False}, b""))
+
+
+def _failed(error: RspoError) -> dict[str, Any]:
+    return {"failed": str(error), "unfit": isinstance(error, InputError)}
+
+
+class _Pulse:
+    """Tells who asked, in the middle of a share, that its steps go on."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers, self.between = answers, patience() / 4
+        self.last = time.monotonic()
+
+    def beat(self) -> None:
+        if (now := time.monotonic()) - self.last > self.between:
+            self.last = now
+            self.answers.put((PLAYING, b""))
 
 
 def _write_all(pipe: BinaryIO, answers: Answers) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from rspo import store
+from rspo import decoration, store
 from rspo.env import AnyEnv, at
 from rspo.types import Shape, Trajectory
 
@@ -49,34 +49,54 @@ class Recording:
 
 def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
     """The first episodes of an evaluation (NumPy), and what its episodes show together."""
-    heatmaps = env.heatmaps(greedy)
-    arrays = {f"map.{i}": np.asarray(grid, np.float32) for i, grid in enumerate(heatmaps.values())}
+    heatmaps = decoration.heatmaps(env, greedy)
+    arrays = {f"map.{i}": grid for i, grid in enumerate(heatmaps.values())}
     arrays["actions"] = histogram(env.spec.action_space, sampled)
     arrays["states"] = visited(sampled)
     episodes: list[dict[str, Any]] = []
-    for trajectory, mode in ((greedy, "greedy"), (sampled, "sampled")):
+    # All or none: a scene that fails in one episode is not to be trusted in the others.
+    draw = lambda: [_drawings(env, trajectory) for trajectory in (greedy, sampled)]  # noqa: E731
+    nothing: list[list[Drawing | None]] = [[None] * EPISODES] * 2
+    drawings = decoration.decorated(env, "scene", draw, nothing)
+    for trajectory, mode, drawn in zip((greedy, sampled), ("greedy", "sampled"), drawings, strict=True):
         seen: set[str] = set()
         for n in range(min(EPISODES, trajectory.live.shape[1])):
-            packed, facts = _episode(env, trajectory, n)
+            packed, facts = _episode(trajectory, n, drawn[n])
             # Where nothing is left to chance, greedy episodes are all the same one.
             if (digest := store.arrays_digest(packed)) not in seen:
                 arrays |= {f"{len(episodes)}.{name}": array for name, array in packed.items()}
                 episodes.append({"mode": mode, **facts})
             seen.add(digest)
-    backdrop = [list(shape) for shape in env.backdrop()]
+    backdrop = decoration.backdrop(env)
     return Recording(arrays, {"unit": UNIT, "episodes": episodes, "backdrop": backdrop, "maps": list(heatmaps)})
 
 
-def _episode(env: AnyEnv, trajectory: Trajectory, n: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+Drawing = tuple[dict[str, np.ndarray], list[tuple[str, str]]]
+
+
+def _drawings(env: AnyEnv, trajectory: Trajectory) -> list[Drawing | None]:
+    """The scenes of each of the first episodes, packed; None where there is no drawing."""
+    drawn: list[Drawing | None] = []
+    for n in range(min(EPISODES, trajectory.live.shape[1])):
+        scenes = [env.scene(_state(trajectory, t, n)) for t in _moments(trajectory, n)[2]]
+        drawn.append(pack_scenes(scenes) if any(scenes) else None)
+    return drawn
+
+
+def _moments(trajectory: Trajectory, n: int) -> tuple[int, int, list[int]]:
+    """How many steps an episode has, every how many of them are kept, and which."""
     steps = int((trajectory.live & trajectory.first)[:, n].sum())  # of the first episode, where others follow
     stride = -(-steps // (FRAMES - 1))
-    moments = sorted({*range(0, steps, stride), steps})
+    return steps, stride, sorted({*range(0, steps, stride), steps})
+
+
+def _episode(trajectory: Trajectory, n: int, drawing: Drawing | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    steps, stride, moments = _moments(trajectory, n)
     total = np.concatenate([[0.0], trajectory.reward[:, n].mean(-1).cumsum()])
     arrays = {"total": total[moments].astype(np.float32)}
     facts: dict[str, Any] = {"return": float(total[steps]), "steps": steps, "stride": stride}
-    scenes = [env.scene(_state(trajectory, t, n)) for t in moments]
-    if any(scenes):
-        shapes, facts["kinds"] = pack_scenes(scenes)
+    if drawing is not None:
+        shapes, facts["kinds"] = drawing
         return arrays | shapes, facts
     obs = np.concatenate([trajectory.obs[:, n], trajectory.last_obs[None, n]])[moments].astype(np.float32)
     if steps < len(trajectory.live) and trajectory.live[steps, n]:
@@ -104,7 +124,7 @@ def pack_scenes(scenes: Sequence[Sequence[Shape]]) -> tuple[dict[str, np.ndarray
             place[t, s] = shape.x, shape.y
             end[t, s] = shape.end or (np.nan, np.nan)
             size[t, s] = shape.size
-            kind[t, s] = kinds.setdefault((shape.role, shape.label), len(kinds) + 1)
+            kind[t, s] = kinds.setdefault((str(shape.role), str(shape.label)), len(kinds) + 1)
     arrays = {"place": _fixed(place), "size": _once(_fixed(size)), "kind": _once(kind)}
     if np.isfinite(end).any():
         arrays["end"] = _fixed(np.where(np.isnan(end), place, end))  # a limb without length is a disc

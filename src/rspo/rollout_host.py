@@ -24,9 +24,11 @@ from rspo import interrupt
 from rspo.actor import actor, draw, noise_of, plain
 from rspo.distributions import Distribution
 from rspo.errors import InputError
+from rspo.given import own_code, warn_outside
 from rspo.host import Batch, HostEnv
 from rspo.parallel import player_count
-from rspo.play import Ensemble, Record, play
+from rspo.patience import Signs, watching
+from rspo.play import Ensemble, Record, Stopped, play
 from rspo.player import Player, Question, to_bytes
 from rspo.policy import Policy
 from rspo.types import Padding, Trajectory
@@ -63,7 +65,7 @@ def begin(
     noise, seeds = noise_of(policy, (spec.agents, spec.obs_size)), episode_seeds(key, episodes)
     if isinstance(policy, Policy) and (ensemble := stage.ensemble(env)):
         played = ensemble.begin(plain(policy), noise, seeds, greedy=greedy, padding=padding, record=record)
-        return lambda: _trajectory(env, [played()], padding)
+        return lambda: trajectory_of(env, [played()], padding)
     shares = [seeds[i : i + lanes] for i in range(0, episodes, lanes)]
     workers = 1 if env.most_lanes is not None else min(len(shares), stage.most)
     if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
@@ -74,21 +76,28 @@ def begin(
 
         def finish() -> Trajectory:
             with stage.losing(players):
-                return _trajectory(env, [answer() for answer in asked], padding)
+                with watching(env.title, *(player.signs for player in players)):
+                    parts = [answer() for answer in asked]
+                return trajectory_of(env, parts, padding)
 
         return finish
 
     def play_all() -> Trajectory:
-        stopped = threading.Event()
+        stopped, signs = threading.Event(), Signs()
+
+        def each_step() -> None:
+            signs.beat()
+            if stopped.is_set():
+                raise Stopped
 
         def play_here(batch: Batch, device: Any, seeds: np.ndarray) -> Record:
             act = actor(policy, device, greedy, draw(noise, spec.horizon, seeds, lanes))
-            return play(env, batch, act, lanes, seeds, padding, record, stopped)
+            return play(env, batch, act, lanes, seeds, padding, record, each_step)
 
-        with stage.lock:
+        with stage.lock, watching(env.title, signs):
             cast = zip(stage.batches(env, lanes, workers), itertools.cycle(jax.devices()), strict=False)
             parts = _deal(shares, [partial(play_here, batch, device) for batch, device in cast], stopped.set)
-        return _trajectory(env, parts, padding)
+        return trajectory_of(env, parts, padding)
 
     return play_all
 
@@ -129,7 +138,7 @@ def _seeds(key: Array, episodes: int) -> Array:
     return jax.random.randint(jax.random.split(key, 3)[0], (episodes,), 0, 2**31 - 1)
 
 
-def _trajectory(env: HostEnv, parts: list[Record], padding: Padding) -> Trajectory:
+def trajectory_of(env: HostEnv, parts: list[Record], padding: Padding) -> Trajectory:
     def join(name: str, axis: int = 1) -> Any:
         return np.concatenate([getattr(part, name) for part in parts], axis)
 
@@ -139,6 +148,7 @@ def _trajectory(env: HostEnv, parts: list[Record], padding: Padding) -> Trajecto
     for name, what in (("obs", "an observation"), ("reward", "a reward")):
         if not np.isfinite(rows[name]).all():
             raise InputError(f"{env.title} gave {what} that is not finite; see rspo.check_env.")
+    warn_outside(env, rows["obs"])
     return Trajectory(
         **rows,
         log_prob=None,
@@ -172,7 +182,8 @@ class _Stage:
         """As many batches of this many instances each."""
         made = self._batches.setdefault(lanes, [])
         while len(made) < count:
-            made.append(env.batch(lanes))
+            with own_code(env.title, "making it"):
+                made.append(env.batch(lanes))
         return made[:count]
 
     def players(self, env: HostEnv) -> list[Player]:
@@ -184,7 +195,9 @@ class _Stage:
                 players = [Player(env.name) for _ in range(self.most)]
                 weakref.finalize(env, _end, players)
                 try:
-                    if not all([player.knows(env.spec) for player in players]):  # noqa: C419  (all are to be read)
+                    with watching(env.title, *(player.signs for player in players)):
+                        known = [player.knows(env.spec) for player in players]
+                    if not all(known):
                         _end(players)
                 except BaseException:
                     _end(players, now=True)

@@ -4,7 +4,7 @@ import types
 import typing
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rspo.errors import InputError
 from rspo.text import shorten
@@ -12,7 +12,18 @@ from rspo.text import shorten
 WHOLE = 2**63  # no count, seed or index of anything is as large
 
 
-def checked(hint: Any, value: Any, complaint: str) -> Any:
+class Part(NamedTuple):
+    """A complaint about a part of a table, put into words only where there is one to make."""
+
+    complaint: object
+    name: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.complaint}, with '{self.name}' as {quoted(self.value)}"
+
+
+def checked(hint: Any, value: Any, complaint: object) -> Any:
     """`value` if it fits the type `hint`, integers as floats where these are wanted; else `complaint` and why."""
     if hint is Any:
         return value
@@ -31,15 +42,15 @@ def checked(hint: Any, value: Any, complaint: str) -> Any:
     return _one_of(typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,), value, complaint)
 
 
-def _table(kind: Any, value: Any, complaint: str) -> dict[str, Any]:
+def _table(kind: Any, value: Any, complaint: object) -> dict[str, Any]:
     """Of a TypedDict; what it does not name stays as it is."""
     if not isinstance(value, dict):
         raise InputError(f"{complaint}, but it must be a table.")
     hints = _hints(kind)
     for name in sorted(kind.__required_keys__ - value.keys()):
         raise InputError(f"{complaint}, but it must have '{name}'.")
-    say = lambda name: f"{complaint}, with '{name}' as {quoted(value[name])}"  # noqa: E731
-    return value | {name: checked(hints[name], value[name], say(name)) for name in hints.keys() & value.keys()}
+    parts = {name: value[name] for name in hints if name in value}
+    return value | {name: checked(hints[name], part, Part(complaint, name, part)) for name, part in parts.items()}
 
 
 _hints = cache(typing.get_type_hints)
@@ -50,7 +61,7 @@ def quoted(value: Any) -> str:
     return shorten(repr(value), 80)
 
 
-def _tuple(parts: tuple[Any, ...], value: Any, complaint: str) -> tuple[Any, ...]:
+def _tuple(parts: tuple[Any, ...], value: Any, complaint: object) -> tuple[Any, ...]:
     if isinstance(value, list | tuple) and parts[-1] is Ellipsis:
         parts = parts[:1] * len(value)
     if not isinstance(value, list | tuple) or len(value) != len(parts):
@@ -58,7 +69,7 @@ def _tuple(parts: tuple[Any, ...], value: Any, complaint: str) -> tuple[Any, ...
     return tuple(checked(part, item, complaint) for part, item in zip(parts, value, strict=True))
 
 
-def _one_of(options: tuple[Any, ...], value: Any, complaint: str) -> Any:
+def _one_of(options: tuple[Any, ...], value: Any, complaint: object) -> Any:
     for option in options:
         if typing.get_origin(option) is not None:
             if value is not None:

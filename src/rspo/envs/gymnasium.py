@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rspo.envs.spaces import action_space, check_module, native_action, observed_numbers
+from rspo import given
+from rspo.envs.spaces import action_space, bounds_of, check_module, native_action, observed_numbers
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.types import Spec
@@ -23,7 +24,8 @@ def from_id(name: str) -> "GymEnv":
     if colon:
         check_module(module, "gymnasium")
     try:
-        env = GymEnv(lambda: _make(name))
+        with given.own_code(f"gym:{name}", "making it", passing=(gymnasium.error.Error, ImportError)):
+            env = GymEnv(lambda: _make(name))
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(f"Gymnasium cannot make '{name}': {' '.join(str(error).split())}") from error
     if isinstance(env.entry_point, str):  # else a class or function that only this process has
@@ -84,6 +86,7 @@ class GymEnv(HostEnv):
             )
         size = observed_numbers(probe.observation_space, whose)
         self._spec = Spec(size, action_space(probe.action_space, whose), horizon)
+        self._bounds = bounds_of([probe.observation_space])
         self.entry_point = getattr(probe.spec, "entry_point", None)  # what Gymnasium makes it by, if it does
         probe.close()
 
@@ -94,6 +97,10 @@ class GymEnv(HostEnv):
     @property
     def title(self) -> str:
         return self.name or self._title
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        return self._bounds
 
     def batch(self, size: int) -> "GymInstances":
         return GymInstances([self.factory() for _ in range(size)])
@@ -114,27 +121,18 @@ def time_limit(env: Any) -> int | None:
 class GymInstances(Batch):
     def __init__(self, envs: list[Any]) -> None:
         self.envs = envs
-        self.actions = envs[0].action_space
+        self.actions, self.shape = envs[0].action_space, tuple(envs[0].observation_space.shape)
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         pairs = zip(which.tolist(), seeds.tolist(), strict=True)
-        return np.stack([_row(self.envs[i].reset(seed=seed)[0]) for i, seed in pairs])
+        obs = [given.started(self.envs[i].reset(seed=seed)) for i, seed in pairs]
+        return _rows(given.observations(obs, self.shape, "reset"))
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         pairs = zip(which.tolist(), action[:, 0], strict=True)
-        steps = [self.envs[i].step(native_action(self.actions, a))[:4] for i, a in pairs]
-        obs, reward, terminated, truncated = zip(*steps, strict=True)
-        return HostStep(
-            np.stack([_row(o) for o in obs]),
-            np.array([[float(r)] for r in reward]),
-            np.array(terminated, bool),
-            np.array(truncated, bool),
-        )
-
-
-def _row(obs: Any) -> np.ndarray:
-    """One agent's numbers: [1, O]."""
-    return np.asarray(obs, np.float32).reshape(1, -1)
+        results = [self.envs[i].step(native_action(self.actions, a)) for i, a in pairs]
+        obs, reward, terminated, truncated = given.steps(results, self.shape)
+        return HostStep(_rows(obs), reward[:, None], terminated, truncated)
 
 
 class GymVector(HostEnv):
@@ -142,16 +140,25 @@ class GymVector(HostEnv):
 
     def __init__(self, vector: Any, horizon: int | None = None) -> None:
         self.vector = vector
-        whose = str(vector)
+        self._title = whose = str(vector)
         horizon = horizon or time_limit(vector) or time_limit(getattr(vector, "envs", [None])[0])
         if horizon is None:
             raise InputError(f"{whose} has no time limit: pass rspo.envs.gymnasium.GymVector(vector, horizon=...).")
         size = observed_numbers(vector.single_observation_space, whose)
         self._spec = Spec(size, action_space(vector.single_action_space, whose), horizon)
+        self._bounds = bounds_of([vector.single_observation_space])
 
     @property
     def spec(self) -> Spec:
         return self._spec
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        return self._bounds
+
+    @property
+    def title(self) -> str:
+        return self._title
 
     @property
     def most_lanes(self) -> int:
@@ -170,6 +177,7 @@ class GymLanes(Batch):
 
     def __init__(self, vector: Any) -> None:
         self.vector, self.space = vector, vector.single_action_space
+        self.shape = tuple(vector.single_observation_space.shape)
         self.mode = _autoreset(vector)
         self.ended: np.ndarray | None = None  # before the first reset it is not known of any
 
@@ -177,12 +185,17 @@ class GymLanes(Batch):
         lanes = np.isin(np.arange(self.vector.num_envs), which)
         seed = int(seeds[0])  # one for all: not every vector environment takes a list
         if self.mode == "DISABLED" and self.ended is not None:
-            obs, _ = self.vector.reset(seed=seed, options={"reset_mask": lanes})
+            obs = given.started(self.vector.reset(seed=seed, options={"reset_mask": lanes}))
             self.ended &= ~lanes
         else:
-            obs, _ = self.vector.reset(seed=seed)
+            obs = given.started(self.vector.reset(seed=seed))
             self.ended = np.zeros(len(lanes), bool)
-        return _rows(obs)[which]
+        return self._seen(obs, "reset")[which]
+
+    def _seen(self, obs: Any, verb: str) -> np.ndarray:
+        """All that the lanes show, of its own memory: the vector may write the next one over it."""
+        given.check_lanes(obs, self.vector.num_envs, verb)
+        return _rows(given.observations(obs, self.shape, verb)).copy()
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         assert self.ended is not None
@@ -190,11 +203,16 @@ class GymLanes(Batch):
             self.vector.reset(options={"reset_mask": self.ended.copy()})
         actions = np.stack([native_action(self.space, np.zeros(action.shape[2:], action.dtype))] * len(self.ended))
         actions[which] = np.stack([native_action(self.space, a) for a in action[:, 0]])
-        obs, reward, terminated, truncated, info = self.vector.step(actions)
+        obs, *rest, info = given.stepped(self.vector.step(actions))
+        reward, terminated, truncated = (
+            given.lanes(values, len(self.ended), name) for values, name in zip(rest, given.STEP[1:4], strict=True)
+        )
         self.ended = terminated | truncated
-        obs = _rows(obs)
+        obs = self._seen(obs, "step")
         if self.mode == "SAME_STEP" and self.ended.any():
-            obs[self.ended] = _rows(np.stack(info["final_obs"][self.ended]))
+            if "final_obs" not in info:
+                raise given.Unfit("its step gives no final_obs in info where an episode ended, though it resets itself")
+            obs[self.ended] = _rows(given.observations(list(info["final_obs"][self.ended]), self.shape, "step"))
         return HostStep(obs[which], reward[which, None], terminated[which], truncated[which])
 
 
@@ -202,6 +220,6 @@ def _autoreset(vector: Any) -> str:
     return getattr(vector.metadata.get("autoreset_mode"), "name", "NEXT_STEP")
 
 
-def _rows(obs: Any) -> np.ndarray:
-    """One agent's numbers for each lane: [N, 1, O], of their own memory."""
-    return np.array(obs, np.float32).reshape(len(obs), 1, -1)
+def _rows(obs: np.ndarray) -> np.ndarray:
+    """One agent's numbers for each environment: [N, 1, O]."""
+    return obs.reshape(len(obs), 1, -1)

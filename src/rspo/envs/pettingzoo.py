@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rspo.envs.spaces import action_space, check_module, native_action, observed_numbers
+from rspo import given
+from rspo.envs.spaces import action_space, bounds_of, check_module, native_action, observed_numbers
 from rspo.errors import InputError
 from rspo.host import Batch, HostEnv, HostStep
 from rspo.types import Spec
@@ -26,7 +27,8 @@ def from_module(name: str) -> "ParallelWorld":
         raise InputError(f"Cannot import '{name}': {error}.") from error
     if not hasattr(module, "parallel_env"):
         raise InputError(f"The module '{name}' has no parallel_env: rspo needs a world whose agents move together.")
-    world = ParallelWorld(module.parallel_env)
+    with given.own_code(f"pettingzoo:{name}", "making it"):
+        world = ParallelWorld(module.parallel_env)
     world.name = f"pettingzoo:{name}"
     return world
 
@@ -62,6 +64,7 @@ class ParallelWorld(HostEnv):
                 "rspo.envs.pettingzoo.ParallelWorld(factory, horizon=...)."
             )
         self._spec = Spec(sizes[agents[0]], spaces[agents[0]], horizon, agents=len(agents))
+        self._bounds = bounds_of([probe.observation_space(agent) for agent in agents])
         probe.close()
 
     @property
@@ -71,6 +74,10 @@ class ParallelWorld(HostEnv):
     @property
     def title(self) -> str:
         return self.name or self._title
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        return self._bounds
 
     def batch(self, size: int) -> "Worlds":
         return Worlds([self.factory() for _ in range(size)], self.spec)
@@ -104,11 +111,12 @@ class Worlds(Batch):
     def __init__(self, worlds: list[Any], spec: Spec) -> None:
         self.worlds, self.names = worlds, list(worlds[0].possible_agents)
         self.spaces = [worlds[0].action_space(name) for name in self.names]
+        self.shapes = {name: tuple(worlds[0].observation_space(name).shape) for name in self.names}
         self.obs = np.zeros((len(worlds), spec.agents, spec.obs_size), np.float32)
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         for i, seed in zip(which.tolist(), seeds.tolist(), strict=True):
-            self._see(i, self.worlds[i].reset(seed=seed)[0])
+            self._see(i, given.started(self.worlds[i].reset(seed=seed)), self.worlds[i].agents, "reset")
         return self.obs[which]
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
@@ -121,15 +129,21 @@ class Worlds(Batch):
                 for name, space, move in zip(self.names, self.spaces, action[k], strict=True)
                 if name in world.agents
             }
-            obs, earned, ends, cuts, _ = world.step(moves)
-            self._see(i, obs)
-            reward[k] = [earned[name] if name in moves else 0.0 for name in self.names]
-            over = all(ends.get(name) or cuts.get(name) for name in moves)
+            obs, earned, ends, cuts, _ = given.stepped(world.step(moves))
+            moved, present = list(moves), [name in moves for name in self.names]
+            ended = given.flags(given.of_agents(ends, moved, "terminated", "step"), "terminated", moved)
+            cut = given.flags(given.of_agents(cuts, moved, "truncated", "step"), "truncated", moved)
+            stays = [name for name, gone in zip(moved, ended | cut, strict=True) if not gone]
+            self._see(i, obs, stays, "step")
+            reward[k, present] = given.rewards(given.of_agents(earned, moved, "reward", "step"), moved)
+            over = not stays
             truncated[k] = over and any(cuts.values())
             terminated[k] = over and not truncated[k]
         return HostStep(self.obs[which], reward, terminated, truncated)
 
-    def _see(self, i: int, obs: dict[str, Any]) -> None:
+    def _see(self, i: int, obs: Any, stays: list[str], verb: str) -> None:
+        """Whoever stays must see something; who has left may."""
+        given.of_agents(obs, stays, "observation", verb)
         for a, name in enumerate(self.names):
             if name in obs:
-                self.obs[i, a] = np.asarray(obs[name], np.float32).ravel()
+                self.obs[i, a] = given.observations([obs[name]], self.shapes[name], verb).ravel()

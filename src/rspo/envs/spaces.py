@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,15 @@ def observed_numbers(space: Any, whose: str) -> int:
             "wrapper that flattens what is observed, such as gymnasium.wrappers.FlattenObservation."
         )
     return max(int(np.prod(space.shape)), 1)
+
+
+def bounds_of(spaces: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Between which numbers each agent's observations lie, [A, O] each; None where there are no bounds at all."""
+    low, high = (
+        np.array([np.asarray(getattr(space, side), np.float32).reshape(-1) for space in spaces])
+        for side in ("low", "high")
+    )
+    return None if np.isinf(low).all() and np.isinf(high).all() else (low, high)
 
 
 def action_space(space: Any, whose: str) -> ActionSpace:

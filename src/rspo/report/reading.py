@@ -217,8 +217,7 @@ def _strategy(folder: Path, identity: str, run: Path) -> Found:
 
 def _rows(source: Path, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     lines = files["metrics.jsonl"].splitlines()
-    parsed = [store.parse_json(line, source) for line in lines]
-    rows = [checked(Row, row, _complaint(source, row)) for row in parsed]
+    rows = [checked(Row, store.parse_json(line, source), f"{source} is damaged: it has a line") for line in lines]
     for name in Row.__optional_keys__:
         if len({name in row for row in rows}) > 1:
             raise InputError(f"{source} is damaged: only some of its lines have '{name}'.")

@@ -1,0 +1,64 @@
+"""Names an environment that has not answered for a while. Nothing is stopped: when it answers, the run goes on."""
+
+import contextlib
+import math
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+
+from rspo.errors import RspoWarning
+
+VARIABLE, SECONDS = "RSPO_PATIENCE", 60.0
+
+
+def patience() -> float:
+    """Seconds without an answer until it is said."""
+    try:
+        seconds = float(os.environ.get(VARIABLE, SECONDS))
+    except ValueError:
+        return SECONDS
+    return seconds if 0 < seconds < math.inf else SECONDS
+
+
+class Signs:
+    """Of life: when the last one came."""
+
+    def __init__(self) -> None:
+        self.last = -math.inf
+
+    def beat(self) -> None:
+        self.last = time.monotonic()
+
+
+@contextlib.contextmanager
+def watching(title: str, *signs: Signs) -> Iterator[None]:
+    """Meanwhile one of these signs has to come now and then, or a line says who has not answered: after a while, after
+    twice as long, and so on."""
+    over, begun = threading.Event(), time.monotonic()
+    watcher = threading.Thread(target=_watch, args=(title, signs, begun, over), name="rspo-patience", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch(title: str, signs: tuple[Signs, ...], begun: float, over: threading.Event) -> None:
+    said, limit = 0.0, patience()
+    while True:
+        last = max(begun, *(sign.last for sign in signs)) if signs else begun
+        if last > said:
+            limit = patience()
+        quiet = time.monotonic() - last
+        if quiet >= limit:
+            warnings.warn(
+                f"{title} has not answered for {quiet:.0f} seconds, at {time.strftime('%H:%M:%S')}: its step or reset "
+                "may hang. If it answers, the run goes on; Ctrl-C, twice if need be, ends it and keeps what was found.",
+                RspoWarning,
+                stacklevel=2,
+            )
+            said, limit = time.monotonic(), 2 * limit
+        if over.wait(last + limit - time.monotonic()):
+            return
