@@ -5,7 +5,6 @@ import importlib.util
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -84,9 +83,7 @@ def _outcome(command: list[str], cwd: Path | None, more: Mapping[str, str]) -> O
 def here(*arguments: str | Path) -> Outcome:
     """The command in this process, which saves its start; an exception that it lets through fails the test."""
     out, err = io.StringIO(), io.StringIO()
-    handler = signal.getsignal(signal.SIGTERM)
     with mock.patch.object(sys, "argv", ["rspo", *map(str, arguments)]), contextlib.ExitStack() as stack:
-        stack.callback(signal.signal, signal.SIGTERM, handler)
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         with pytest.raises(SystemExit) as stop:

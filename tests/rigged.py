@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -64,6 +65,7 @@ def accident(what: str) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     elif what != "nothing":
         os.kill(os.getpid(), signal.Signals[f"SIG{what}"])
+        time.sleep(0.3)  # what it ends at once, it ends here
 
 
 def main() -> None:
@@ -81,8 +83,10 @@ def main() -> None:
     atexit.register(lambda: print(f"changes: {changes.count}", file=sys.stderr))
     sys.argv = ["rspo", *arguments]
     import rspo.api
-    from rspo.cli import main
+    import rspo.interrupt
+    from rspo.__main__ import main
 
+    rspo.interrupt.ECHO = 0.0  # two signals are two, however close
     rspo.api.CHECKPOINT_SECONDS = -1.0
     main()
 

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import json
-import os
 import shlex
 import shutil
 import subprocess
@@ -63,13 +62,6 @@ def test_list() -> None:
 def test_the_program_is_installed_under_its_name() -> None:
     (script,) = importlib.metadata.entry_points(group="console_scripts", name="rspo")
     assert script.load() is rspo.__main__.main
-
-
-def test_ctrl_c_while_the_program_loads(tmp_path: Path) -> None:
-    (tmp_path / "tyro.py").write_text("raise KeyboardInterrupt")
-    environment = product.environment(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
-    done = subprocess.run([sys.executable, "-m", "rspo", "list"], env=environment, capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_help_does_not_wait_for_jax() -> None:

@@ -83,7 +83,7 @@ def test_a_signal_keeps_everything_and_shows_it(
 
 def test_a_second_signal_loses_nothing(finished: Path, run: Path) -> None:
     """It hits while the checkpoint is written that the first one asked for."""
-    outcome = rigged("INT", "1,3", run / ".checkpoint", "resume", run)
+    outcome = rigged("INT", "1,4", run / ".checkpoint", "resume", run)
     assert outcome.code == 130, outcome
     assert "Traceback" not in outcome.err
     assert list(run.glob(".checkpoint.safetensors.*.tmp"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from rspo import compiled, compiled_ppo, decoration, native
+from rspo import compiled, compiled_ppo, decoration, interrupt, memory, native
 from rspo.archive import Archive
 from rspo.check import adapt, built_in, check_env, label
 from rspo.config import Config, merge, validate
@@ -67,6 +67,7 @@ def discover(
     use_cores_for(world, config)
     validate(config, world.spec)
     view = View(config, quiet)
+    memory.check(world, config, view.say)
     if why := _lacks(world, config):
         native.use(False)  # all of it or none, so that a run can go on as it began
         view.say(f"going on without compiled code, which takes longer: {why}")
@@ -87,7 +88,9 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | 
             RspoWarning,
             stacklevel=2,
         )
-    return _carry_out(world, opened.config, opened, View(opened.config, quiet), log)
+    view = View(opened.config, quiet)
+    memory.check(world, opened.config, view.say)
+    return _carry_out(world, opened.config, opened, view, log)
 
 
 def load(run: str | Path) -> Archive:
@@ -106,6 +109,7 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
     if seed is not None:
         config = dataclasses.replace(config, seed=seed)
     validate(config, world.spec)
+    memory.check(world, config, _warn, learning=False)
     compilation_cache()
     tools = Tools(world, config)
     kept = list(archive)  # as they were: their mean returns belong to their thresholds
@@ -142,6 +146,7 @@ def crossplay(
     judge = dataclasses.replace(config.judge, episodes=usual if episodes is None else episodes)
     config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
     validate(config, world.spec)
+    memory.check(world, config, _warn, learning=False)
     compilation_cache()
     return cross_play(world, archive, config.judge.episodes, config.seed)
 
@@ -183,6 +188,7 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
     """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupt.deferred(view.say))
         stack.enter_context(staged(env))
         if run is not None:
             stack.enter_context(run.locked())
@@ -203,6 +209,7 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
                 view.show(event)
                 if metrics is not None:
                     metrics.show(event)
+                interrupt.check()
             if run is not None:
                 _illustrate(env, run, archive, played, view)
         except KeyboardInterrupt:
@@ -212,6 +219,7 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
         if run is not None:
             run.summarize(archive)
             write_report(run.path)
+        archive.interrupted |= interrupt.asked()
     return archive
 
 
@@ -231,6 +239,10 @@ def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | Non
             run.save_pictures(decoration.files(env, "photographs", partial(env.photographs, finished), ".png"))
         except NoRendererError as error:
             view.say(str(error))
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)
 
 
 def compilation_cache() -> None:

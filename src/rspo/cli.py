@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shlex
-import signal
 import sys
 import time
 import tomllib
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import tyro
 from rich.console import Console
 
+from rspo import interrupt
 from rspo.arguments import parse
 from rspo.errors import InputError, RspoError, suggestion
 from rspo.text import LONGEST, NAME, printable
@@ -90,10 +90,6 @@ class Report:
 
 def main() -> NoReturn:
     """The entry point `rspo`."""
-    for name in ("SIGTERM", "SIGHUP"):  # a polite kill, or a closed terminal, keeps as much as Ctrl-C
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
@@ -106,7 +102,7 @@ def main() -> NoReturn:
         print(f"rspo: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(interrupt.CODE)
     except OSError as error:
         # What was not written cannot be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -123,10 +119,6 @@ def _warning(message: Warning | str, *_: Any) -> str:
 
 def _say(text: str) -> None:
     print(printable(text, LONGEST))
-
-
-def _interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def run(arguments: list[str]) -> int:
@@ -266,7 +258,7 @@ def finish(archive: "Archive", out: Path) -> int:
         Console().print(strategy_table(archive))
     if archive.interrupted:
         _say(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
-        return 130
+        return interrupt.CODE
     pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
         _say(f"Pictures: {', '.join(map(str, pictures))}")

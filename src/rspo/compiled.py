@@ -10,13 +10,13 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rspo import native
+from rspo import interrupt, native
 from rspo.actor import Plain, draw
 from rspo.distributions import Noise
 from rspo.errors import RspoError
@@ -184,8 +184,7 @@ class Robots(Ensemble):
 
     def _finish(self, batch: "_Batch", workers: list[Future[None]]) -> Record:
         try:
-            for worker in as_completed(workers):
-                worker.result()
+            interrupt.results(workers)
         except BaseException:  # Ctrl-C, or one failed: do not play the others to the horizon
             batch.stopped.set()
             raise

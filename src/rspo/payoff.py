@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from rspo import interrupt
 from rspo.archive import Strategy
 from rspo.distributions import Distribution
 from rspo.env import AnyEnv
@@ -61,8 +62,8 @@ def cross_play(env: AnyEnv, strategies: Sequence[Strategy], episodes: int, seed:
     return CrossPlay(tuple(name_of(strategy) for strategy in strategies), episodes, roles)
 
 
-def make_cross_play(env: AnyEnv, episodes: int) -> Callable[[Any, Array], Array | np.ndarray]:
-    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program, if JAX plays."""
+def make_cross_play(env: AnyEnv, episodes: int) -> Callable[[Any, Array], np.ndarray]:
+    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program a row, if JAX plays."""
 
     def pair(policies: Any, row: Any, column: Any, key: Array) -> Array:
         one, two = (jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in (row, column))
@@ -72,11 +73,16 @@ def make_cross_play(env: AnyEnv, episodes: int) -> Callable[[Any, Array], Array 
         return jax.tree.leaves(policies)[0].shape[0]
 
     @jax.jit
-    def returns(policies: Any, key: Array) -> Array:
-        size = count(policies)
+    def row_returns(policies: Any, row: Any, key: Array) -> Array:
         # One pair after the other: the episodes of one are enough to keep the cores busy, and fit their caches.
-        played = jax.lax.map(lambda i: pair(policies, *jnp.divmod(i, size), key), jnp.arange(size * size))
-        return played.reshape(size, size, 2)
+        return jax.lax.map(lambda column: pair(policies, row, column, key), jnp.arange(count(policies)))
+
+    def returns(policies: Any, key: Array) -> np.ndarray:
+        rows = []
+        for row in range(count(policies)):
+            interrupt.check()
+            rows.append(np.asarray(row_returns(policies, row, key)))
+        return np.stack(rows)
 
     def host_returns(policies: Any, key: Array) -> np.ndarray:
         numbers = range(count(policies))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from rspo import charts, decoration
+from rspo import charts, decoration, interrupt
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.env import AnyEnv
@@ -22,6 +22,7 @@ def strategies_played(env: AnyEnv, archive: Archive, say: Callable[[str], None])
 def _played(env: AnyEnv, config: Config, strategy: Strategy, say: Callable[[str], None]) -> Played:
     @cache
     def episodes() -> Trajectory:
+        interrupt.check()
         say(f"playing strategy {strategy.index} once more, for its picture")
         key = keys(config, strategy.index, strategy.attempt).evaluate
         return greedy_episodes(env, strategy.policy, config.judge.episodes, config.ppo.padding, key)

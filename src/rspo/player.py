@@ -5,6 +5,7 @@ What crosses the pipes are words as JSON and arrays as safetensors: nothing in t
 """
 
 import contextlib
+import io
 import json
 import os
 import queue
@@ -24,6 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from safetensors.numpy import load, save
 
+from rspo import interrupt
 from rspo.actor import Plain, draw
 from rspo.distributions import Noise
 from rspo.errors import EnvironmentFailure, InputError, RspoError
@@ -63,9 +65,11 @@ class Player:
             stdout=subprocess.PIPE,
             stderr=None if sys.stderr else subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": paths},  # it finds modules where this process does
+            bufsize=0,  # what is read ahead could not be waited for
             start_new_session=True,  # Ctrl-C is for this process, there
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # and on Windows
         )
+        self.questions = io.BufferedWriter(self.process.stdin)  # type: ignore[type-var]
 
     def knows(self, spec: Spec) -> bool:
         """Whether the process could make the environment, and the same one; to be asked once, before it plays."""
@@ -77,7 +81,7 @@ class Player:
         share = Future[Record]()
         with self.lock:
             self.asked.append(share)
-            _write(self.process.stdin, question._asdict() | {"seeds": seeds.tolist()}, policy)
+            _write(self.questions, question._asdict() | {"seeds": seeds.tolist()}, policy)
         return partial(self._wait_for, share)
 
     def _wait_for(self, share: Future[Record]) -> Record:
@@ -94,7 +98,7 @@ class Player:
 
     def dismiss(self) -> None:
         """No more questions: it ends as a program does, and with it what its environment has started."""
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.questions, self.process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
 
@@ -116,7 +120,7 @@ class Player:
         words = PLAYING
         while words == PLAYING:
             try:
-                words, arrays = _receive(self.process.stdout)
+                words, arrays = _receive(self.process.stdout, interrupt.wait_to_read)
             except EOFError:
                 raise RspoError(f"A process that played {self.name} died (exit code {self.process.wait()}).") from None
             self.signs.beat()
@@ -149,20 +153,26 @@ def _write(pipe: Any, words: dict[str, Any], arrays: bytes = b"") -> None:
         pipe.flush()
 
 
-def _receive(pipe: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    head, body = SIZES.unpack(_exactly(pipe, SIZES.size))
-    words, arrays = json.loads(_exactly(pipe, head)), _exactly(pipe, body)
+def _receive(
+    pipe: Any, wait: Callable[[Any], None] = lambda pipe: None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    head, body = SIZES.unpack(_exactly(pipe, SIZES.size, wait))
+    words, arrays = json.loads(_exactly(pipe, head, wait)), _exactly(pipe, body, wait)
     return words, load(arrays) if arrays else {}
 
 
-def _exactly(pipe: BinaryIO, size: int) -> bytes:
+def _exactly(pipe: Any, size: int, wait: Callable[[Any], None]) -> bytes:
+    data = bytearray(size)
+    missing = memoryview(data)
     try:
-        data = pipe.read(size)
+        while missing:
+            wait(pipe)
+            if not (count := pipe.readinto(missing)):
+                raise EOFError
+            missing = missing[count:]
     except ValueError:  # another thread has closed it
         raise EOFError from None
-    if len(data) < size:
-        raise EOFError
-    return data
+    return bytes(data)
 
 
 def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:

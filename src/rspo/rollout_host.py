@@ -20,6 +20,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from rspo import interrupt
 from rspo.actor import actor, draw, noise_of, plain
 from rspo.distributions import Distribution
 from rspo.errors import InputError
@@ -120,7 +121,7 @@ def _deal(shares: list[Share], play_share: Sequence[Callable[..., Record]], stop
     with ThreadPoolExecutor(len(play_share)) as pool:
         tasks = [pool.submit(take, share) for share in shares]
         try:
-            return [task.result() for task in tasks]
+            return interrupt.results(tasks)
         except BaseException:  # Ctrl-C, or a share failed: do not play the others to the horizon
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
@@ -215,6 +216,11 @@ class _Stage:
             _end(players, now=True)
             raise
 
+    def kill(self) -> None:
+        """Processes at once, whoever holds the lock."""
+        for player in self._players or []:
+            player.kill()
+
     def leave(self) -> None:
         self._batches.clear()
         _end(self._players or [])
@@ -224,6 +230,14 @@ class _Stage:
 
 
 _STAGES: weakref.WeakKeyDictionary[HostEnv, _Stage] = weakref.WeakKeyDictionary()
+
+
+def _kill_all() -> None:
+    for stage in list(_STAGES.values()):
+        stage.kill()
+
+
+interrupt.killed_too.append(_kill_all)
 
 
 def _stage(env: HostEnv) -> _Stage:

@@ -1,5 +1,8 @@
 """The outer loop: train a policy, judge it, keep it, train the next one to differ. No files and no printing here."""
 
+import contextlib
+import math
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -7,6 +10,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from rspo import interrupt
 from rspo.archive import Archive, Strategy
 from rspo.config import Config
 from rspo.env import AnyEnv
@@ -20,7 +24,8 @@ from rspo.rollout import collect, fused
 from rspo.train import TrainState, init_state, make_trainer
 from rspo.types import Spec
 
-ROWS = 10  # updates in one call of the jitted program: the time between two signs of life
+ROWS = 10  # updates in one call of the jitted program, at most
+SECONDS = 2.0  # that it should take, so that whoever asks it to stop need not wait for long
 
 
 class Position(NamedTuple):
@@ -87,7 +92,7 @@ class Tools:
 
     def __init__(self, env: AnyEnv, config: Config) -> None:
         padding, episodes = config.ppo.padding, config.judge.episodes
-        self.config = config
+        self.config, self.pace = config, Pace()
         self.trainer = make_trainer(env, config, ROWS)
         self.template, self.memory = shapes(config, env.spec)
         self.evaluate = make_evaluator(env, episodes, padding)
@@ -116,13 +121,43 @@ def _train(tools: Tools, archive: Archive, position: Position) -> Generator[Posi
     key = keys(config, position.iteration, position.attempt).train
     kept = int(references.mask.sum())
     while (done := int(position.state.update)) < config.ppo.updates:
-        count = min(ROWS, config.ppo.updates - done)
-        state, table = tools.trainer.advance(position.state, references, key, count)
+        count = min(tools.pace.count, ROWS - done % ROWS, config.ppo.updates - done)
+        with tools.pace.of(count):
+            state, table = jax.block_until_ready(tools.trainer.advance(position.state, references, key, count))
         rows = tuple(_row(jax.device_get(table), i, done, kept) for i in range(count))
         _check_finite(config, position.iteration, rows, state)
         position = position._replace(state=state, rows=position.rows + rows)
-        yield position
+        done += count
+        if done % ROWS == 0 or done == config.ppo.updates or tools.pace.slow or interrupt.asked():
+            yield position
     return position
+
+
+class Pace:
+    """How many updates to make in one call of the jitted program. That changes no bit of what they do."""
+
+    def __init__(self) -> None:
+        self.calls, self.seconds = (
+            0,
+            math.inf,
+        )  # for an update; not known before the second call, for the first compiles
+
+    @property
+    def slow(self) -> bool:
+        """Too slow for `ROWS` updates in one call."""
+        return self.calls > 1 and self.count < ROWS
+
+    @property
+    def count(self) -> int:
+        return max(1, min(ROWS, int(SECONDS / self.seconds)))
+
+    @contextlib.contextmanager
+    def of(self, count: int) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.calls += 1
+        if self.calls > 1:
+            self.seconds = (time.monotonic() - began) / count
 
 
 def _check_finite(config: Config, iteration: int, rows: Sequence[dict[str, Any]], state: TrainState) -> None:
@@ -152,7 +187,9 @@ def _finish(tools: Tools, archive: Archive, position: Position) -> tuple[Found, 
     own = keys(tools.config, position.iteration, position.attempt)
     policy = position.state.policy
     evaluation, recording = tools.evaluate(policy, tools.references(archive), own.evaluate)
+    interrupt.check()
     threshold, random_return = tools.threshold(policy, evaluation.return_mean, own.threshold)
+    interrupt.check()
     verdict = judge(evaluation, archive, float(random_return))
     strategy = Strategy(
         index=position.iteration,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo import compiled_ppo, ppo
+from rspo import compiled_ppo, interrupt, ppo
 from rspo.awake import awake
 from rspo.config import Config
 from rspo.env import AnyEnv
@@ -129,6 +129,7 @@ class _HostTraining:
         learn_from, learn_key = placed((references, key))
         with awake(jax.device_count() if jax.default_backend() == "cpu" else 1):
             for _ in range(count):
+                interrupt.check()
                 update = int(state.update)  # off the devices: one that is on each would have each draw the same seeds
                 playing = following or self.begin(_acting(state), update, key)
                 overlap = self.settings.overlap and update + 1 < self.settings.updates
