@@ -29,6 +29,12 @@ class EnvironmentFailure(RspoError):
     lines = True
 
 
+class EnvironmentRefused(InputError):
+    """The same, before anything was trained."""
+
+    lines = True
+
+
 class RspoWarning(UserWarning):
     """Something that the user should know of; what was asked for goes on. The command line prints it in one line."""
 

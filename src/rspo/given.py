@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rspo.errors import EnvironmentFailure, InputError, RspoError, RspoWarning
+from rspo.errors import EnvironmentFailure, EnvironmentRefused, InputError, RspoError, RspoWarning
 from rspo.text import printable
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ def own_code(
 
 def failure(whose: str, what: str, cannot: str, error: BaseException) -> RspoError:
     """One sentence, and below it the environment's own part of the traceback."""
-    kind = InputError if cannot == "trained in" else EnvironmentFailure
+    kind = EnvironmentRefused if cannot == "trained in" else EnvironmentFailure
     own = _own_frames(error)
     trace = "".join(traceback.format_exception(type(error), error, own or error.__traceback__)).rstrip()
     return kind(f"{whose} cannot be {cannot}: {what} failed ({in_short(error)}).\n{trace}")
