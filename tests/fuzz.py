@@ -29,6 +29,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+import safetensors
+import safetensors.numpy
+
 if __name__ == "__main__":
     import conftest  # noqa: F401  (compiled programs are shared with the tests)
 
@@ -167,18 +171,25 @@ def sign(folder: Path) -> None:
                 for name in record["files"]:
                     record["files"][name] = store.sha256((path.parent / name).read_bytes())
             path.write_bytes(store.pack_json(record))
+    with contextlib.suppress(Exception):
+        path = folder / "checkpoint.safetensors"
+        arrays, words = read_arrays(path)
+        record = json.loads(words["rspo"])
+        record.pop("sha256", None)
+        record |= {"run": own, "arrays": store.arrays_digest(arrays)}
+        path.write_bytes(store.pack_arrays(arrays, {"rspo": store.pack_json(record).decode()}))
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    with safetensors.safe_open(path, framework="np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
 
 
 def forge_arrays(draw: random.Random, folder: Path, outside: Path) -> str:
     """Other arrays, with checksums that fit."""
-    import numpy as np
-    import safetensors
-    import safetensors.numpy
-
     path = draw.choice([path for path in files_of(folder) if path.suffix == ".safetensors"])
     try:
-        with safetensors.safe_open(path, framework="np") as file:
-            arrays, words = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+        arrays, words = read_arrays(path)
     except Exception:
         return damage_bytes(draw, folder, outside)
     name = draw.choice(sorted(arrays))
@@ -198,7 +209,11 @@ def forge_arrays(draw: random.Random, folder: Path, outside: Path) -> str:
     elif how == "name":
         arrays[draw.choice(NASTY[:4])] = arrays.pop(name)
     else:
-        words = {"rspo": json.dumps(draw.choice(OTHERS)), draw.choice(NASTY[:4]): "x"}
+        try:
+            record = json.loads(words["rspo"])
+        except (KeyError, ValueError):
+            return damage_bytes(draw, folder, outside)
+        words["rspo"] = json.dumps(change(draw, record, draw.choice([(), *places_in(record)]))[0])
     with contextlib.suppress(Exception):  # some names cannot be written
         path.write_bytes(safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, words))
     sign(folder)
@@ -289,36 +304,37 @@ def folder_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[li
 
 # ---- flags and configuration files
 
-FLAGS = """
-    --iterations --seed --objective --out --config --log --json --episodes --speed --svg --gif --sampled --help
-    --ppo.batch --ppo.updates --ppo.epochs --ppo.minibatches --ppo.learning-rate --ppo.decay --ppo.hidden
-    --ppo.layers --ppo.padding --ppo.overlap --ppo.no-overlap --ppo.init --ppo.gamma --measure.alpha
-    --measure.delta --measure.of --measure.cap --judge.episodes --judge.attempts --judge.references
-    --method.lambda-b --method.lambda-r --method.streams --method.switch --method.paid
-    --nonsense -x -- --ppo --ppo. --=
-"""
+FLAGS = {
+    "discover": """--iterations --seed --objective --out --config --log --ppo.batch --ppo.updates --ppo.epochs
+        --ppo.minibatches --ppo.learning-rate --ppo.decay --ppo.hidden --ppo.layers --ppo.padding --ppo.overlap
+        --ppo.no-overlap --ppo.init --ppo.gamma --measure.alpha --measure.delta --measure.of --measure.cap
+        --judge.episodes --judge.attempts --judge.references --method.lambda-b --method.lambda-r --method.streams
+        --method.switch --method.paid""".split(),  # noqa: SIM905
+    "evaluate": ["--json", "--episodes", "--seed"],
+    "list": ["--all"],
+    "play": ["--episodes", "--seed", "--sampled", "--speed", "--svg", "--gif"],
+    "report": ["--out"],
+    "resume": ["--log"],
+}
+STRANGE = ["--nonsense", "-x", "--", "--ppo", "--ppo.", "--=", "--help", "-h"]
 WORDS = """
     list discover resume evaluate play report help four-goals-easy monster-hunt gym:CartPole-v1 gym: gym:x:y
     pettingzoo: count drop restart all novel hard smooth off single grouped per-reference step end rspo
     tensorboard uniform 0 1 2 16 -1 1024 1600 0.5 1e-3 1e400 nan inf -inf 1_000 0x10 \u0661 None True
     run settings.toml absent . .. /dev/null
-"""
+""".split()  # noqa: SIM905
 
 
 def flag_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[list[str], str]:
     shutil.copytree(draw.choice(corpus), home / "run")
     (home / "settings.toml").write_text("iterations = 1\n")
-
-    def word() -> str:
-        kind = draw.random()
-        if kind < 0.45:
-            return draw.choice(FLAGS.split()) + draw.choice(["", "", "", "=" + draw.choice(WORDS.split())])
-        return draw.choice(WORDS.split()) if kind < 0.85 else draw.choice([*NASTY, *map(str, NUMBERS)])
-
-    verb = draw.choice(sorted(cli.VERBS))
-    place = {"discover": ["four-goals-easy"], "list": []}.get(verb, ["run"])
-    words = [verb, *place, *(word() for _ in range(draw.randint(0, 6)))]
-    if draw.random() < 0.2:
+    verb = draw.choice([*sorted(cli.VERBS), "discover", "discover", "play"])
+    words = [verb, *{"discover": ["four-goals-easy"], "list": []}.get(verb, ["run"])]
+    for _ in range(draw.randint(0, 3)):
+        flag = draw.choice(FLAGS[verb] * 3 + STRANGE if draw.random() < 0.3 else FLAGS[verb])
+        value = draw.choice([*WORDS, *NASTY, *map(str, NUMBERS)])
+        words += draw.choice([[flag, value], [flag, value], [f"{flag}={value}"], [flag], [value]])
+    if draw.random() < 0.1:
         draw.shuffle(words)
     return words, "flags"
 
@@ -477,11 +493,11 @@ class Harness:
         try:
             outcome = run_here(arguments)
             judge(arguments, outcome)
-            self.codes[outcome.code] += 1
             if product.contents(home / "beside") != kept:
                 raise WrongError("something outside the folder has changed")
             if before_corpus and [product.contents(one) for one in self.corpus] != before_corpus:
                 raise WrongError("another run has changed")
+            self.codes[outcome.code] += 1
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
