@@ -170,6 +170,12 @@ def test_one_that_comes_when_all_is_done_is_not_forgotten(tmp_path: Path, monkey
     assert len(archive) == 2
 
 
+def test_one_after_the_last_look_is_not_forgotten_either() -> None:
+    for _ in range(20):  # whatever is heard first, the signal or the end
+        with pytest.raises(KeyboardInterrupt), interrupt.deferred(print):
+            interrupt_me()
+
+
 def test_players_end_with_the_run() -> None:
     threading.Timer(8.0, interrupt_me).start()
     ppo = {"updates": 10**6, "batch": 5000}
