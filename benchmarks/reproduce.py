@@ -54,10 +54,11 @@ FOUR_GOALS = [
 # One departure from the preset of the hard mode at a time.
 VARIANTS = {
     "preset": (),
+    "horizon-cut": ("--ppo.horizon", "cut"),
     "release-0": ("--method.release", "0"),
     "alpha-0.5": ("--measure.alpha", "0.5"),
-    "momentum-0.9": ("--ppo.momentum", "0.9"),
-    "entropy-0.05": ("--ppo.entropy-coefficient", "0.05"),
+    "momentum-0.98": ("--ppo.momentum", "0.98"),
+    "entropy-0.1": ("--ppo.entropy-coefficient", "0.1"),
     "rejected-mask": ("--method.rejected", "mask"),
 }
 FOUR_GOALS_CHOICES = [
