@@ -108,7 +108,7 @@ def test_four_goals_are_published_on_seeds_that_no_preset_was_made_on() -> None:
         config, _, _ = parse_discover(job.command[1:])
         assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
         assert config.seed >= 100
-        assert config.iterations == (7 if config.seed < 110 else 4)
+        assert config.iterations == (7 if config.seed < 105 else 4)
     assert four_goals_tables.counts_and_returns([]).startswith("# ")  # before the first job ends
 
 
