@@ -1,4 +1,4 @@
-"""The tables and figures of the stag-hunt games and the robots, from hand-made summaries."""
+"""The tables and figures of the games and the robots, from hand-made summaries."""
 
 import itertools
 import json
@@ -20,6 +20,7 @@ from rspo.presets import preset
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import acceptance
+import four_goals_tables
 import games_report
 import naming
 import reproduce
@@ -73,6 +74,42 @@ def test_a_strategy_is_found_where_it_first_counts() -> None:
 def test_shown_names() -> None:
     shown = [policy("Edge"), policy("Edge", "mixed", "duplicate"), policy("mixed", status="failed")]
     assert [naming.shown_names(s) for s in shown] == ["Edge*", "Edge/mixed", "mixed-"]
+
+
+# ---- 4-Goals
+
+
+def goals(seed: int, *policies: dict[str, Any], objective: str = "rspo") -> dict[str, Any]:
+    return summary(objective, seed, *policies) | {"env": "four-goals-hard", "steps": [500_000] * len(policies)}
+
+
+def test_a_goal_is_found_once_by_a_policy_that_goes_there_and_to_no_other() -> None:
+    policies = [policy(name) for name in ("mixed", "up", "up", "left")] + [policy("down", status="duplicate")]
+    assert four_goals_tables.distinct_after(goals(0, *policies)) == [0, 1, 1, 2, 2]
+
+
+def test_four_goals_shows_the_rate_and_every_seed() -> None:
+    four = [policy(name) for name in ("up", "left", "down", "right")]
+    seven = [*four, policy("up", status="duplicate"), policy("mixed", status="failed"), policy("up", status="failed")]
+    late = [policy("mixed"), *four, policy("up", status="duplicate"), policy("up", status="duplicate")]
+    more = goals(102, *four[:3], policy("mixed", status="failed", greedy_return_mean=2.5))
+    more["steps"][3] = 1_000_000  # the last iteration took two attempts
+    table = four_goals_tables.counts_and_returns([goals(101, *late), more, goals(100, *seven)])
+    rates, counts = cells(table, "four-goals-hard", "rspo")
+    assert rates[2:] == ["0.53", "100 to 102", "1 of 3", "4 3 3"]
+    assert counts[2:] == ["100 to 101", "0.5", "1.5", "2.5", "3.5", "4.0", "4.0", "4.0", "4 4"]
+    assert cells(table, "rspo") == [["rspo", "2.167", "2.000 2.000 2.500", "1.000", "1.000 1.000 1.000"]]
+
+
+def test_four_goals_are_published_on_seeds_that_no_preset_was_made_on() -> None:
+    jobs = reproduce.EXPERIMENTS["four-goals"].jobs
+    assert len({job.name for job in jobs}) == len(jobs) == 3 * (20 + 10 + 10)
+    for job in jobs:
+        config, _, _ = parse_discover(job.command[1:])
+        assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
+        assert config.seed >= 100
+        assert config.iterations == (7 if config.seed < 105 else 4)
+    assert four_goals_tables.counts_and_returns([]).startswith("# ")  # before the first job ends
 
 
 # ---- Monster-Hunt

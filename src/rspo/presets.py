@@ -51,12 +51,14 @@ def _four_goals_method(method: Objective, release: float) -> Objective:
     return dataclasses.replace(method, lambda_b=0.001 if method.switch == "off" else 0.0, release=release)
 
 
-# The paper has a learning rate of 3e-4, an entropy coefficient of 0.05 and no number of updates: docs/experiments.md
-# has what each does. In the easy mode rewards are not rare, and a long momentum could swing a finished policy away.
-_EASY = PPO(updates=200, learning_rate=1e-3, decay=(0.5, 1.0), entropy_coefficient=0.1, entropy_decay=(0.5, 1.0))
-# In the others Adam follows noise until a small landmark is found: large steps along a long mean.
-_MEDIUM = dataclasses.replace(_EASY, updates=400, learning_rate=3e-3, momentum=0.98)
-_HARD = dataclasses.replace(_MEDIUM, updates=1200, decay=(0.6, 1.0), entropy_decay=(0.5, 0.9))
+# The paper's settings, but for the learning rate of 3e-4, two hidden layers, and what falls to 0 in the second half. It
+# gives no number of updates: these are those of the authors' code. The game ends at its horizon: docs/experiments.md
+# has what comes of not knowing that, and what each of the other choices does.
+_MEDIUM = PPO(updates=200, learning_rate=3e-3, decay=(0.5, 1.0), entropy_decay=(0.5, 1.0), horizon="end")
+_HARD = dataclasses.replace(_MEDIUM, updates=400)
+# Where landmarks stand still, a policy sharpens within ten updates. Twice the paper's entropy bonus of 0.05 keeps more
+# ways to its landmark in it, so that fewer are odd enough to pass for a new strategy.
+_EASY = dataclasses.replace(_MEDIUM, updates=50, learning_rate=2e-3, entropy_coefficient=0.1)
 FOUR_GOALS = {
     env: Config(env, 7, ppo=ppo, measure=Measure(alpha=alpha), judge=Judge(quality=0.8))
     for env, ppo, alpha in (
