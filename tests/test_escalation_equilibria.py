@@ -11,6 +11,7 @@ from rspo.envs import escalation_equilibria
 from rspo.envs.escalation import Escalation, count_equilibria, lengths_in
 from rspo.envs.escalation_equilibria import Pair, examine
 from rspo.rollout import collect
+from rspo.types import Descriptor
 
 STAY, RIGHT, LEFT, UP, DOWN = range(5)
 
@@ -99,6 +100,10 @@ def test_values_agree_with_brute_force(cells, light, best):
 # --- played episodes ---
 
 
+def lengths_of(policy):
+    return escalation_equilibria._lengths(escalation_equilibria._tabulate(policy, 50), 50)
+
+
 def test_the_value_and_the_lengths_are_those_of_played_episodes():
     policy = sometimes(length_is(6), uniform, 0.05)
     sampled = lambda obs: Categorical(jnp.log(policy(obs)))  # noqa: E731
@@ -107,8 +112,10 @@ def test_the_value_and_the_lengths_are_those_of_played_episodes():
     pair, stats = examine(policy), Escalation().describe(played).stats
     error = float(played.returns.mean(-1).std()) / 64
     assert pair.value == pytest.approx(float(played.returns.mean()), abs=4 * error)
-    np.testing.assert_allclose(pair.lengths, lengths_in(stats, 50), atol=0.03)
-    assert pair.lengths.sum() == pytest.approx(1)
+    lengths, unbroken = lengths_of(policy)
+    np.testing.assert_allclose(lengths, lengths_in(stats, 50), atol=0.03)
+    assert lengths.sum() == pytest.approx(1)
+    assert (pair.length, pair.unbroken) == (6, unbroken)
 
 
 # --- scripted policies ---
@@ -118,8 +125,8 @@ def test_the_value_and_the_lengths_are_those_of_played_episodes():
 def test_stopping_together_is_an_equilibrium(k):
     pair = examine(length_is(k))
     assert (pair.value, pair.best) == (pytest.approx(k), pytest.approx(k))
-    assert (pair.length, pair.unbroken, pair.is_equilibrium()) == (k, 0, True)
-    assert pair.describe().stats == {"L*": k}
+    assert (pair.length, pair.unbroken) == (k, 0)
+    assert pair.describe() == Descriptor(f"L={k}", {"L*": k}, clear=True)
 
 
 def test_following_to_the_end_is_an_equilibrium():
@@ -131,10 +138,11 @@ def test_following_to_the_end_is_an_equilibrium():
 
 def test_stopping_in_agreed_directions_is_an_equilibrium():
     """At ten both leave if the light goes left or down, and both see where it went."""
-    pair = examine(follow_until(lambda obs: (obs[..., 0] >= 10) & (obs[..., 5] + obs[..., 6] < 0)))
+    policy = follow_until(lambda obs: (obs[..., 0] >= 10) & (obs[..., 5] + obs[..., 6] < 0))
+    pair, (lengths, _) = examine(policy), lengths_of(policy)
     assert (pair.length, pair.gain) == (10, pytest.approx(0))
-    assert pair.lengths[10] == pytest.approx(0.5)  # by symmetry; after it the light is rather above and to the right
-    assert 0.125 < pair.lengths[12] < 0.25 < pair.lengths[11] < 0.5
+    assert lengths[10] == pytest.approx(0.5)  # by symmetry; later the light is rather above and to the right
+    assert 0.125 < lengths[12] < 0.25 < lengths[11] < 0.5
 
 
 @pytest.mark.parametrize(
@@ -151,26 +159,25 @@ def test_stopping_in_agreed_directions_is_an_equilibrium():
 def test_who_leaves_the_other_alone_is_no_equilibrium(policy):
     pair = examine(policy)
     assert pair.best > pair.value + 0.5
-    assert not pair.is_equilibrium()
+    assert not pair.describe().clear
 
 
 def test_never_meeting_does_not_count():
     """Nobody gains alone, but there is no cooperation to speak of."""
     pair = examine(lambda obs: chosen(np.where(follow(obs) == RIGHT, LEFT, STAY)))
-    assert pair.length == 0
-    assert not pair.is_equilibrium()
+    assert (pair.length, pair.describe().clear) == (0, False)
 
 
 def test_the_tolerance_is_half_a_step_or_a_twentieth():
-    pair = lambda value, best: Pair(value, best, np.eye(51)[5], 0.0)  # noqa: E731
-    assert pair(5.0, 5.5).is_equilibrium()
-    assert not pair(5.0, 5.51).is_equilibrium()
-    assert pair(40.0, 42.0).is_equilibrium()
-    assert not pair(40.0, 42.1).is_equilibrium()
-    assert pair(40.0, 42.1).is_equilibrium(tolerance=2)
-    assert not pair(5.0, 5.3).is_equilibrium(tolerance=0.5)
+    stable = lambda value, best, tolerance=1.0: Pair(value, best, 5, 0.0).describe(tolerance).clear  # noqa: E731
+    assert stable(5.0, 5.5)
+    assert not stable(5.0, 5.51)
+    assert stable(40.0, 42.0)
+    assert not stable(40.0, 42.1)
+    assert stable(40.0, 42.1, tolerance=2)
+    assert not stable(5.0, 5.3, tolerance=0.5)
 
 
 def test_what_is_no_equilibrium_is_not_counted():
-    pairs = [Pair(k, k + gain, np.eye(51)[k], 0.0) for k, gain in ((1, 0), (2, 0), (4, 0), (9, 3))]
+    pairs = [Pair(k, k + gain, k, 0.0) for k, gain in ((1, 0), (2, 0), (4, 0), (9, 3))]
     assert count_equilibria(pair.describe() for pair in pairs) == 2

@@ -44,8 +44,8 @@ class Pair(NamedTuple):
     """What each of them earns in an episode."""
     best: float
     """What one of them would earn at most by any other play."""
-    lengths: np.ndarray
-    """[T + 1] the distribution of the final L."""
+    length: int
+    """L*: their likeliest final L."""
     unbroken: float
     """How often they cooperate to the end, for half of the horizon or more."""
 
@@ -53,19 +53,12 @@ class Pair(NamedTuple):
     def gain(self) -> float:
         return self.best - self.value
 
-    @property
-    def length(self) -> int:
-        """L*: the likeliest final L."""
-        return int(self.lengths.argmax())
-
-    def is_equilibrium(self, tolerance: float = 1.0) -> bool:
-        """Whether nobody gains by deviating, up to the tolerance; never meeting is none."""
-        return self.length > 0 and self.gain <= tolerance * max(GAIN, SHARE * self.value)
-
-    def describe(self) -> Descriptor:
-        """What `rspo.envs.escalation.count_equilibria` counts, if this is one."""
+    def describe(self, tolerance: float = 1.0) -> Descriptor:
+        """What `rspo.envs.escalation.count_equilibria` counts: clear if nobody gains by deviating, up
+        to so many times the tolerance. Never meeting is no equilibrium that counts."""
+        stable = self.gain <= tolerance * max(GAIN, SHARE * self.value)
         label = ALWAYS if self.unbroken >= 0.8 else f"L={self.length}"
-        return Descriptor(label, {"L*": float(self.length)}, clear=self.is_equilibrium())
+        return Descriptor(label, {"L*": float(self.length)}, clear=stable and self.length > 0)
 
 
 class _Table(NamedTuple):
@@ -81,8 +74,8 @@ def examine(play: Probabilities, env: Escalation | None = None, horizon: int | N
     horizon = env.spec.horizon if horizon is None else horizon
     table = _tabulate(play, horizon)
     lengths, unbroken = _lengths(table, horizon)
-    value = _start(_values(env, horizon, table, table))
-    return Pair(value, _start(_values(env, horizon, table, None)), lengths, unbroken)
+    value, best = (_start(_values(env, horizon, table, own)) for own in (table, None))
+    return Pair(value, best, int(lengths.argmax()), unbroken)
 
 
 def _tabulate(play: Probabilities, horizon: int) -> _Table:
