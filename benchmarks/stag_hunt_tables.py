@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from naming import Summary, counted, first_iterations, shown_names
 
+from rspo.config import Judge
 from rspo.envs.escalation import ALWAYS, Escalation, count_equilibria, lengths_in
 from rspo.envs.escalation_equilibria import GAIN, SHARE, Pair, examine
 from rspo.envs.monster_hunt import count_places
@@ -33,7 +34,10 @@ COUNTS = (
     "A policy counts for a strategy if its greedy and its sampled episodes both have that name and its return is not "
     "judged a failure."
 )
-LEGEND = "The name that greedy episodes show, / the sampled ones if they differ; * novel, - failed."
+LEGEND = (
+    "The name that greedy episodes show, / the sampled ones if they differ; * novel, - failed, = too near an earlier "
+    "policy, which accepts less than half of its episodes: no result of its own, whatever its name."
+)
 
 
 def monster_hunt(summaries: list[Summary]) -> str:
@@ -257,8 +261,13 @@ def _head(title: str, experiment: str) -> list[str]:
 
 
 def _every_policy(groups: dict[str, list[Summary]]) -> list[str]:
-    each = lambda run: " ".join(map(shown_names, run["strategies"]))  # noqa: E731
+    each = lambda run: " ".join(map(_shown, run["strategies"]))  # noqa: E731
     return _run_by_run("Every policy, in the order of the iterations", LEGEND, groups, each)
+
+
+def _shown(strategy: dict[str, Any]) -> str:
+    near = strategy["status"] == "duplicate" and min(strategy["accepted_by"], default=1.0) < Judge().accept
+    return shown_names(strategy) + "=" * near
 
 
 def _run_by_run(title: str, note: str, groups: dict[str, list[Summary]], each: Callable[[Summary], str]) -> list[str]:

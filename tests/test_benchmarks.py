@@ -32,7 +32,7 @@ import stag_hunt_tables
 
 
 def policy(name: str, sampled: str | None = None, status: str = "novel", **more: Any) -> dict[str, Any]:
-    returns = {"greedy_return_mean": 2.0, "return_mean": 1.0, "stats": {}}
+    returns = {"greedy_return_mean": 2.0, "return_mean": 1.0, "stats": {}, "accepted_by": []}
     return {"descriptor": name, "sampled_descriptor": sampled or name, "status": status, **returns, **more}
 
 
@@ -78,6 +78,13 @@ def test_shown_names() -> None:
 
 
 # ---- Monster-Hunt
+
+
+def test_what_an_earlier_policy_rejects_is_shown_to_be_no_result() -> None:
+    shares = {"Chase=": [1.0, 0.49], "Chase": [1.0, 0.5], "Chase*": [0.9, 0.9]}
+    for shown, accepted_by in shares.items():
+        status = "novel" if shown.endswith("*") else "duplicate"
+        assert stag_hunt_tables._shown(policy("Chase", status=status, accepted_by=accepted_by)) == shown
 
 
 def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
