@@ -36,7 +36,7 @@ COUNTS = (
 )
 LEGEND = (
     "The name that greedy episodes show, / the sampled ones if they differ; * novel, - failed, = too near an earlier "
-    "policy, which accepts less than half of its episodes: no result of its own, whatever its name."
+    "policy, which accepts less than half of its episodes: a repetition by the filter's measure."
 )
 
 
@@ -70,7 +70,8 @@ METHODS = (
 TICKS = (
     f"The iteration that first found each, seed by seed, beside the paper's ticks. {COUNTS} A Chase must earn more "
     "than waiting in the centre, 96. Returns are the highest mean of a run's policies, greedy (sampled), averaged over "
-    "agents. *Places*: how many of the policies differ in name or, if they wait, in where; *iterations*: how many "
+    "agents; beside Chase stands the sampled return of the first one. *Places*: how many policies differ in name or, "
+    "if they wait, in where; in brackets without those too near an earlier policy (= below). *Iterations*: how many "
     "policies were trained, so rows with fewer had fewer chances.",
     "",
     "- `rspo` has the paper's gate, alpha 0.8 as in its authors' configuration, and `release`; `alpha 0.6` is the "
@@ -90,20 +91,24 @@ def _ticks(method: str, ticks: tuple[str, ...] | None) -> str:
 def _found(run: Summary) -> str:
     first = first_iterations(run)
     cells = " | ".join(f"✓ {first[name]}" if name in first else "-" for name in STRATEGIES)
+    if "Chase" in first:
+        cells += f" ({run['strategies'][first['Chase'] - 1]['return_mean']:.0f})"
     greedy, sampled = (max(s[f"{kind}return_mean"] for s in run["strategies"]) for kind in ("greedy_", ""))
-    more = f"{greedy:.1f} ({sampled:.1f}) | {places(run)} | {len(run['strategies'])}"
+    more = f"{greedy:.1f} ({sampled:.1f}) | {places(run)} ({places(run, near=False)}) | {len(run['strategies'])}"
     return f"| | {run['seed']} | {cells} | {more} |"
 
 
-def places(run: Summary) -> int:
-    """How many of the policies that count differ in name or place."""
-    return count_places(Descriptor(s["descriptor"], s["stats"]) for _, s in counted(run))
+def places(run: Summary, near: bool = True) -> int:
+    """How many of the policies that count differ in name or place; those too near an earlier one only if `near`."""
+    policies = [s for _, s in counted(run) if near or not _too_near(s)]
+    return count_places(Descriptor(s["descriptor"], s["stats"]) for s in policies)
 
 
 def _seeds_with(runs: list[Summary]) -> str:
     found = [first_iterations(run) for run in runs]
     shares = " | ".join(f"{sum(name in first for first in found)} of {len(runs)}" for name in STRATEGIES)
-    return f"| | seeds with | {shares} | | {mean(map(places, runs)):.1f} | |"
+    spread = f"{mean(map(places, runs)):.1f} ({mean(places(run, near=False) for run in runs):.1f})"
+    return f"| | seeds with | {shares} | | {spread} | |"
 
 
 def _contradictions(groups: dict[str, list[Summary]]) -> list[str]:
@@ -266,8 +271,12 @@ def _every_policy(groups: dict[str, list[Summary]]) -> list[str]:
 
 
 def _shown(strategy: dict[str, Any]) -> str:
-    near = strategy["status"] == "duplicate" and min(strategy["accepted_by"], default=1.0) < Judge().accept
-    return shown_names(strategy) + "=" * near
+    return shown_names(strategy) + "=" * (strategy["status"] == "duplicate" and _too_near(strategy))
+
+
+def _too_near(strategy: dict[str, Any]) -> bool:
+    """Whether some earlier policy rejects most of its episodes: it repeats that one by the filter's measure."""
+    return min(strategy["accepted_by"], default=1.0) < Judge().accept
 
 
 def _run_by_run(title: str, note: str, groups: dict[str, list[Summary]], each: Callable[[Summary], str]) -> list[str]:

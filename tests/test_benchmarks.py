@@ -80,7 +80,7 @@ def test_shown_names() -> None:
 # ---- Monster-Hunt
 
 
-def test_what_an_earlier_policy_rejects_is_shown_to_be_no_result() -> None:
+def test_what_an_earlier_policy_rejects_is_shown_to_repeat_it() -> None:
     shares = {"Chase=": [1.0, 0.49], "Chase": [1.0, 0.5], "Chase*": [0.9, 0.9]}
     for shown, accepted_by in shares.items():
         status = "novel" if shown.endswith("*") else "duplicate"
@@ -99,12 +99,12 @@ def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
     assert cells(table, "pg", "paper") == [["pg", "paper", "✓", "", "", "", "", "", ""]]
     assert cells(table, "no-switch, no release", "not in the paper")
     assert cells(table, "", "0") == [
-        ["", "0", "✓ 1", "✓ 3", "-", "-", "58.0 (1.0)", "2", "3"],
-        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1", "1"],
-        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1", "1"],
+        ["", "0", "✓ 1", "✓ 3", "-", "-", "58.0 (1.0)", "2 (2)", "3"],
+        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1 (1)", "1"],
+        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1 (1)", "1"],
     ]
-    assert cells(table, "", "1") == [["", "1", "✓ 1", "-", "-", "✓ 2", "120.4 (99.6)", "2", "2"]]
-    together = ["", "seeds with", "2 of 2", "1 of 2", "0 of 2", "1 of 2", "", "2.0", ""]
+    assert cells(table, "", "1") == [["", "1", "✓ 1", "-", "-", "✓ 2 (100)", "120.4 (99.6)", "2 (2)", "2"]]
+    together = ["", "seeds with", "2 of 2", "1 of 2", "0 of 2", "1 of 2", "", "2.0 (2.0)", ""]
     assert cells(table, "", "seeds with")[0] == together
     assert cells(table, "rspo", "0")[0][2] == "Apple* Corner/mixed* Corner*"
     assert table.index("| rspo | paper") < table.index("| no-switch, no release |") < table.index("| pg | paper")
@@ -114,6 +114,8 @@ def test_places_are_told_apart_in_the_table() -> None:
     at = lambda name, cell, status="novel": policy(name, status=status, stats={f"meet({cell})": 1.0})  # noqa: E731
     run = summary("rspo", 0, at("Corner", "0,0"), at("Corner", "4,0"), at("Corner", "0,0"), at("Edge", "2,0", "failed"))
     assert stag_hunt_tables.places(run) == 2
+    run["strategies"][1] |= {"status": "duplicate", "accepted_by": [0.1]}
+    assert (stag_hunt_tables.places(run), stag_hunt_tables.places(run, near=False)) == (2, 1)
 
 
 def test_ticks_that_contradict_the_paper_are_listed() -> None:
