@@ -48,7 +48,9 @@ def _four_goals_method(method: Objective, release: float) -> Objective:
     """The paper uses no intrinsic reward in 4-Goals; only the no-switch ablation needs one."""
     if not isinstance(method, RSPO):
         return method
-    return dataclasses.replace(method, lambda_b=0.001 if method.switch == "off" else 0.0, release=release)
+    if method.switch == "off":
+        return dataclasses.replace(method, lambda_b=0.001)
+    return dataclasses.replace(method, lambda_b=0.0, release=release)
 
 
 # The paper's settings, but for the learning rate of 3e-4, two hidden layers, and what falls to 0 in the second half. It
@@ -71,20 +73,19 @@ FOUR_GOALS = {
 
 
 def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
-    """The paper's weights of both intrinsic rewards, less what an ablation leaves out; smoothed switching. Without
-    switching there is the paper's soft objective, which is behaviour-driven only."""
+    """The paper's weights of both intrinsic rewards and smoothed switching, less what an ablation leaves out."""
     if not isinstance(method, RSPO):
         return method
-    lambda_b = 0.0 if objective == "no-intrinsic" else 0.2
-    lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only", "no-switch") else 1.0
     if method.switch != "off":
         method = dataclasses.replace(method, switch="smooth")
+    lambda_b = 0.0 if objective == "no-intrinsic" else 0.2
+    lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only") else 1.0
     method = dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
     # With the paper's own choices cooperation did not grow, and nobody chased the monster (docs/experiments.md).
     method = dataclasses.replace(method, rejected="mask", error_scale="batch")
     if env == "escalation":
-        return dataclasses.replace(method, predictor_data="mixed", ungated=0.5 if lambda_r else 0.0)
-    return dataclasses.replace(method, release=0.25, ungated=0.4 if lambda_r else 0.0, ungated_every=2)
+        return dataclasses.replace(method, predictor_data="mixed")
+    return dataclasses.replace(method, release=0.25)
 
 
 # The paper's settings, but for the learning rate of 1e-3, the number of updates, which it does not give, and two hidden
@@ -102,7 +103,8 @@ STAG_HUNTS = {
         "monster-hunt",
         20,
         ppo=dataclasses.replace(_STAG_HUNT, batch=12800, updates=200),
-        measure=Measure(alpha=0.6, cap=3.0, discount=0.995),
+        # At the paper's 0.6 nearly all is accepted with such a cap; the authors' configuration has 0.8.
+        measure=Measure(alpha=0.8, cap=3.0, discount=0.995),
         judge=Judge(quality=0.25),  # picking apples earns a seventh of hunting, and is a strategy
     ),
     "escalation": Config(
