@@ -58,8 +58,8 @@ def _four_goals_method(method: Objective, release: float) -> Objective:
 # has what comes of not knowing that, and what each of the other choices does.
 _MEDIUM = PPO(updates=200, learning_rate=3e-3, decay=(0.5, 1.0), entropy_decay=(0.5, 1.0), horizon="end")
 _HARD = dataclasses.replace(_MEDIUM, updates=400)
-# Where landmarks stand still, a policy sharpens within ten updates. Twice the paper's entropy bonus of 0.05 keeps more
-# ways to its landmark in it, so that fewer are odd enough to pass for a new strategy.
+# Where landmarks stand still, a policy sharpens within ten updates. Twice the paper's entropy bonus of 0.05 likely
+# keeps more ways to its landmark in it, so that fewer are odd enough to pass for a new strategy.
 _EASY = dataclasses.replace(_MEDIUM, updates=50, learning_rate=2e-3, entropy_coefficient=0.1)
 FOUR_GOALS = {
     env: Config(env, 7, ppo=ppo, measure=Measure(alpha=alpha), judge=Judge(quality=0.8))
