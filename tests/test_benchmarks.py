@@ -132,16 +132,16 @@ def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
         summary("no-switch", 0, policy("Apple"), variant="no release"),
     ]
     table = stag_hunt_tables.monster_hunt(runs)
-    assert cells(table, "rspo", "paper") == [["rspo", "paper", "✓", "✓", "✓", "✓", "", "", ""]]
-    assert cells(table, "pg", "paper") == [["pg", "paper", "✓", "", "", "", "", "", ""]]
+    assert cells(table, "rspo", "paper") == [["rspo", "paper", "✓", "✓", "✓", "✓", "", "", "", ""]]
+    assert cells(table, "pg", "paper") == [["pg", "paper", "✓", "", "", "", "", "", "", ""]]
     assert cells(table, "no-switch, no release", "not in the paper")
     assert cells(table, "", "0") == [
-        ["", "0", "✓ 1", "✓ 3", "-", "-", "58.0 (1.0)", "2 (2)", "3"],
-        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1 (1)", "1"],
-        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1 (1)", "1"],
+        ["", "0", "✓ 1", "✓ 3", "-", "-", "58.0 (1.0)", "2", "2 (2)", "3"],
+        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1", "1 (1)", "1"],
+        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1", "1 (1)", "1"],
     ]
-    assert cells(table, "", "1") == [["", "1", "✓ 1", "-", "-", "✓ 2 (100)", "120.4 (99.6)", "2 (2)", "2"]]
-    together = ["", "seeds with", "2 of 2", "1 of 2", "0 of 2", "1 of 2", "", "2.0 (2.0)", ""]
+    assert cells(table, "", "1") == [["", "1", "✓ 1", "-", "-", "✓ 2 (100)", "120.4 (99.6)", "2", "2 (2)", "2"]]
+    together = ["", "seeds with", "2 of 2", "1 of 2", "0 of 2", "1 of 2", "", "2.0", "2.0 (2.0)", ""]
     assert cells(table, "", "seeds with")[0] == together
     assert cells(table, "rspo", "0")[0][2] == "Apple* Corner/mixed* Corner*"
     assert table.index("| rspo | paper") < table.index("| no-switch, no release |") < table.index("| pg | paper")
