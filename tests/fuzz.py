@@ -168,7 +168,7 @@ def sign(folder: Path) -> None:
             if own is not None and "run" in record:
                 record["run"] = own
             if path.name == "strategy.json":
-                for name in record["files"]:
+                for name in {one.name for one in files_of(path.parent)} & record["files"].keys():
                     record["files"][name] = store.sha256((path.parent / name).read_bytes())
             path.write_bytes(store.pack_json(record))
     with contextlib.suppress(Exception):
