@@ -115,6 +115,13 @@ def test_what_cannot_run_is_refused(name: str, value: Any) -> None:
         validate(changed(name, value), SPEC)
 
 
+def test_a_game_that_ends_at_the_horizon_is_not_restarted_before_it() -> None:
+    with pytest.raises(InputError, match=r"ppo\.horizon is 'end' and ppo\.padding is 'restart'"):
+        validate(merge(BASE, {"ppo": {"horizon": "end", "padding": "restart"}}, "test"), SPEC)
+    validate(merge(BASE, {"ppo": {"horizon": "cut", "padding": "restart"}}, "test"), SPEC)
+    validate(merge(BASE, {"ppo": {"horizon": "end", "padding": "drop"}}, "test"), SPEC)
+
+
 @pytest.mark.parametrize(
     ("measure", "padding"),
     [

@@ -33,16 +33,16 @@ def nothing(policy):
 advantages = jax.jit(ppo.advantages, static_argnums=0)
 
 
-@given(seed=SEEDS, padding=st.booleans())
+@given(seed=SEEDS, padding=st.booleans(), horizon=st.sampled_from(["cut", "end"]))
 @settings(max_examples=20)
-def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, padding):
+def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, padding, horizon):
     rng = np.random.default_rng(seed)
     trajectory = plain.random_trajectory(rng, padding=padding)
     policy = plain.random_policy(rng, channels=CHANNELS)
     scale = 10.0 ** np.arange(CHANNELS)  # streams of very different size count alike
     shape = (*trajectory.action.shape, CHANNELS)
     reward, weight = (rng.standard_normal(shape) * scale).astype(np.float32), rng.random(shape).astype(np.float32)
-    config = PPO(gamma=0.9, gae_lambda=0.8)
+    config = PPO(gamma=0.9, gae_lambda=0.8, horizon=horizon)
     found, target = advantages(config, policy, trajectory, Score(reward, weight, {}))
     wanted = np.zeros(shape[:3])
     for c in range(CHANNELS):
@@ -50,7 +50,8 @@ def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, paddin
         for n, a in np.ndindex(shape[1:3]):
             value = np.array([plain.values(policy, obs)[c] for obs in trajectory.obs[:, n, a]])
             last = plain.values(policy, trajectory.last_obs[n, a])[c]
-            ended = trajectory.terminated[:, n]
+            ended = np.array(trajectory.terminated[:, n])
+            ended[-1] |= horizon == "end"
             channel[:, n, a] = plain.gae(reward[:, n, a, c], value, last, ended, config.gamma, config.gae_lambda)
             np.testing.assert_allclose(target[:, n, a, c], channel[:, n, a] + value, rtol=1e-3, atol=1e-3)
         counted = channel[np.asarray(trajectory.counted)]
@@ -417,6 +418,14 @@ def test_an_endless_reward_is_worth_its_geometric_series_however_early_it_is_cut
     """Truncation is not an end: V = 1 + gamma V, so V = 1 / (1 - gamma)."""
     policy = trained(Steady(horizon), LONGER)
     np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1 / (1 - 0.8), rtol=0.05)
+
+
+def test_a_horizon_that_ends_the_game_is_an_end():
+    """One step, and nothing after it: V = 1. Of two, which look the same, the first is worth 1 + gamma V."""
+    policy = trained(Steady(1), dataclasses.replace(LONGER, horizon="end"))
+    np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1.0, rtol=0.05)
+    policy = trained(Steady(2), dataclasses.replace(LONGER, horizon="end", gae_lambda=0.0))
+    np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1 / (1 - 0.8 / 2), rtol=0.05)
 
 
 def test_termination_is_an_end():

@@ -95,6 +95,11 @@ def validate(config: Config, spec: Spec) -> None:
             "measure.of is 'return' and ppo.padding is 'restart': several episodes follow on one another, and only the "
             "first would be measured. Set ppo.padding to 'drop' or 'count', or measure.of to 'actions'."
         )
+    if ppo.horizon == "end" and ppo.padding == "restart":
+        raise InputError(
+            "ppo.horizon is 'end' and ppo.padding is 'restart': the horizon cuts through the episode that began last, "
+            "which does not end there. Set ppo.padding to 'count' or 'drop', or ppo.horizon to 'cut'."
+        )
     if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon
         raise InputError(

@@ -60,6 +60,9 @@ class PPO:
     padding: Padding = "count"
     """Steps after an early end of the episode: they repeat its last moment and count in likelihoods and losses, or are
     left out of both; or a new episode begins at once, and returns are those of the first."""
+    horizon: Literal["cut", "end"] = "cut"
+    """What the horizon is to an episode that reaches it: a cut through what would go on, so that its return continues
+    with the value of the last state; or the end of the game, after which nothing is earned."""
     overlap: bool = False
     """Play each batch while learning from the one before: the policy that plays is then one update older."""
     init: Literal["fresh", "same"] = "fresh"
@@ -113,7 +116,8 @@ def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score
     """The weighted sum of the channels' normalised advantages [T, N, A], and the value targets [T, N, A, C]."""
     value = map_samples(lambda obs, policy: policy.values(obs), trajectory.obs, policy)
     last_value = policy.values(trajectory.last_obs)
-    terminated = trajectory.terminated[..., None].astype(value.dtype)
+    over_at = trajectory.terminated.at[-1].set(True) if config.horizon == "end" else trajectory.terminated
+    terminated = over_at[..., None].astype(value.dtype)
     truncated = None if trajectory.truncated is None else trajectory.truncated[..., None].astype(value.dtype)
     if score.settled is None:
         over, per_channel = terminated, None

@@ -43,8 +43,9 @@ class RSPO(Objective):
     """One summed reward (the paper's equation); one value head for the task and one for each kind of intrinsic
     reward; or one for each kind and each kept policy (the authors' code). Each stream's advantage is normalised."""
     release: float = 0.0
-    """Last part of an iteration, in which the filter is lifted: a policy in the basin of a new strategy converges to it
-    undisturbed, and one that only keeps to the boundary slides back and is seen to. 0: never (the paper)."""
+    """Last part of an iteration, in which the filter is lifted, and without one the intrinsic reward is over: a policy
+    in the basin of a new strategy converges to it undisturbed, and one that only keeps to the boundary slides back and
+    is seen to. 0: never (the paper)."""
     ungated: float = 0.0
     """First part of an iteration, in which the reward-driven intrinsic reward counts whatever is accepted, as in a path
     of the authors' code: a start towards unusual rewards, which unusual moves alone may not lead to. 0: never (the
@@ -103,9 +104,10 @@ class RSPO(Objective):
     def score(self, state: Any, trajectory: Trajectory, references: References, progress: Array | float) -> Score:
         nll = references.step_nll(trajectory)  # [T, N, A, R]
         accepted = references.accepts(references.distance(trajectory, nll))  # [N, A, R]
-        phi_j = accepted | (progress >= 1 - self.release)
+        released = progress >= 1 - self.release
+        phi_j = accepted | released
         phi = phi_j.all(-1)  # [N, A]
-        gate = self._gate(phi_j, references.mask)  # [N, A, R]
+        gate = jnp.where(released, 0.0, self._gate(phi_j, references.mask))  # [N, A, R]
         intrinsic = []  # (lambda, gate [N, A, R], r_int [T, N, A, R])
         if self.lambda_b > 0:
             intrinsic.append((self.lambda_b, gate, nll))
