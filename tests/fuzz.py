@@ -24,7 +24,7 @@ import sys
 import tempfile
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -168,7 +168,7 @@ def sign(folder: Path) -> None:
             if own is not None and "run" in record:
                 record["run"] = own
             if path.name == "strategy.json":
-                for name in record["files"]:
+                for name in {one.name for one in files_of(path.parent)} & record["files"].keys():
                     record["files"][name] = store.sha256((path.parent / name).read_bytes())
             path.write_bytes(store.pack_json(record))
     with contextlib.suppress(Exception):
@@ -510,9 +510,9 @@ class Harness:
             shutil.rmtree(home, ignore_errors=True)
 
 
-def fuzz(base: Path, mutations: int, seed: int, only: int | None = None, say: Callable[[str], None] = print) -> Harness:
+def fuzz(base: Path, numbers: Iterable[int], seed: int, say: Callable[[str], None] = print) -> Harness:
     harness = Harness(base, seed)
-    for number in range(mutations) if only is None else [only]:
+    for number in numbers:
         failed = len(harness.failures)
         harness.case(number)
         for failure in itertools.islice(harness.failures, failed, None):
@@ -526,10 +526,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutations", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the number to go on from")
     parser.add_argument("--only", type=int, help="the number of one case")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as base:
-        harness = fuzz(Path(base), options.mutations, options.seed, options.only)
+        numbers = range(options.first, options.mutations) if options.only is None else [options.only]
+        harness = fuzz(Path(base), numbers, options.seed)
     print(f"{harness.codes.total()} cases as they should be, exit codes {dict(harness.codes)}")
     sys.exit(bool(harness.failures))
 

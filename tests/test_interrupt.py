@@ -268,6 +268,18 @@ def test_before_there_is_anything_to_keep_it_ends_at_once(tmp_path: Path, name: 
         assert process.returncode == interrupt.CODE
 
 
+def test_a_run_whose_terminal_is_closed_keeps_what_it_has(tmp_path: Path) -> None:
+    settings = ("--ppo.batch", "65536", "--ppo.updates", "1000")
+    with terminal_of(*DISCOVER, *settings, "--out", tmp_path / "run") as terminal:
+        terminal.read_until("return ")
+        os.close(terminal.master)
+        terminal.master = os.open(os.devnull, os.O_RDONLY)
+        terminal.process.send_signal(signal.SIGHUP)
+        assert terminal.process.wait(100) == interrupt.CODE
+    assert (tmp_path / "run" / "checkpoint.safetensors").exists()
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
 def test_a_run_that_is_interrupted_ends_with_what_it_has(tmp_path: Path) -> None:
     settings = ("--ppo.batch", "65536", "--ppo.updates", "1000")
     with terminal_of(*DISCOVER, *settings, "--out", tmp_path / "run") as terminal:

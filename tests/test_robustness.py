@@ -22,7 +22,7 @@ def test_a_run_that_is_ended_over_and_over_comes_to_the_same_bytes(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # they are for the user
 def test_what_is_damaged_or_mistyped_is_answered_with_one_sentence(tmp_path: Path) -> None:
-    harness = fuzz.fuzz(tmp_path, 300, seed=1)
+    harness = fuzz.fuzz(tmp_path, range(300), seed=1)
     assert harness.failures == []
     assert harness.codes.total() == 300
     assert min(harness.codes[0], harness.codes[2]) > 20  # it is neither all refused nor all let through

@@ -206,10 +206,10 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
                     saved = time.monotonic()
+                interrupt.check()  # before anything is shown: the terminal may be gone
                 view.show(event)
                 if metrics is not None:
                     metrics.show(event)
-                interrupt.check()
             if run is not None:
                 _illustrate(env, run, archive, played, view)
         except KeyboardInterrupt:

@@ -98,15 +98,13 @@ def own_process() -> None:
 @contextlib.contextmanager
 def deferred(say: Callable[[str], None]) -> Iterator[None]:
     """Meanwhile there is something to keep. In a process that is not ours this is about Ctrl-C alone, and only
-    if it would be a KeyboardInterrupt; on other threads than the main one it is about nothing."""
+    on the main thread and where it would be a KeyboardInterrupt."""
     global _watch
-    if threading.current_thread() is not threading.main_thread():
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or not (_watch or usual):
         yield
         return
-    watch = _watch
-    if watch is None:
-        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        watch = _watch = _Watch(("SIGINT",) if usual else (), own=False)
+    watch = _watch = _watch or _Watch(("SIGINT",), own=False)
     watch.say = say
     try:
         yield
