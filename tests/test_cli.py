@@ -417,5 +417,6 @@ def test_play_in_a_pipe_prints_the_last_moment(finished: Path) -> None:
 
 
 def test_play_is_repeatable_and_follows_its_seed(finished: Path) -> None:
-    sampled = [here("play", finished, "0", "--sampled", "--seed", seed).out for seed in ("1", "1", "2")]
-    assert sampled[0] == sampled[1] != sampled[2]
+    first, again, *others = (here("play", finished, "0", "--sampled", "--seed", seed).out for seed in "11234567")
+    assert first == again
+    assert {first} != set(others)  # two may look alike in the end, but not all
