@@ -177,11 +177,12 @@ def test_one_after_the_last_look_is_not_forgotten_either() -> None:
 
 
 def test_players_end_with_the_run() -> None:
+    others = set(_STAGES)  # of environments that other tests have left
     threading.Timer(8.0, interrupt_me).start()
     ppo = {"updates": 10**6, "batch": 5000}
     archive = rspo.discover("gym:CartPole-v1", quiet=True, iterations=1, ppo=ppo)
     assert archive.interrupted
-    assert not len(_STAGES)
+    assert set(_STAGES) <= others
 
 
 # ---- the second signal, and whose process it is
