@@ -9,9 +9,8 @@ import pytest
 
 import rspo
 import rspo.envs.mujoco as robots
-from rspo.envs.mujoco import ROBOTS, Mujoco, Planar, _assets
+from rspo.envs.mujoco import ROBOTS, Mujoco, _assets
 from rspo.errors import InputError
-from rspo.host import Batch
 from rspo.types import Box
 
 THEIRS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
@@ -71,35 +70,6 @@ def test_what_the_engine_leaves_out_changes_nothing(name):
         np.testing.assert_array_equal(both[0].qacc, both[1].qacc)
         most = max(most, both[0].ncon)
     assert most > 4
-
-
-@pytest.mark.parametrize("name", [name for name, robot in ROBOTS.items() if not robot.whole_body])
-@pytest.mark.parametrize("fall", ["end", "go on"])
-@pytest.mark.parametrize("played", [3, 2])
-def test_a_stretch_is_its_steps(name, fall, played):
-    """Up to a fall, after which the others go on; also if not all instances are played."""
-    env, steps = Mujoco(name, fall), 40
-    spec, which = env.spec, np.arange(played)
-    actions = np.random.default_rng(0).normal(0, 1, (steps, played, 1, spec.action_space.n)).astype(np.float32)
-    found = []
-    for stretch in (Batch.stretch, Planar.stretch):
-        batch, asked, ends = env.batch(3), [], []
-        obs = np.zeros((steps + 1, played, 1, spec.obs_size), np.float32)
-        reward = np.zeros((steps, played, 1), np.float32)
-        obs[0], t = batch.reset(which, SEEDS[which]), 0
-        while t < steps:
-            last = stretch(batch, t, lambda t, asked=asked: asked.append(t) or actions[t], obs, reward)
-            ends.append((last.t, last.terminated.tolist(), last.truncated.tolist()))
-            t = last.t + 1
-            if (fallen := np.flatnonzero(last.terminated)).size:
-                obs[t, fallen] = batch.reset(fallen, SEEDS[fallen] + t)
-        assert asked == list(range(steps))
-        found.append((obs, reward, ends))
-    (obs, reward, ends), wanted = found[1], found[0]
-    np.testing.assert_array_equal(obs, wanted[0])
-    np.testing.assert_array_equal(reward, wanted[1])
-    assert ends == wanted[2]
-    assert (len(ends) > 1) == (fall == "end" and name != "half-cheetah")
 
 
 @pytest.mark.parametrize("name", ROBOTS)

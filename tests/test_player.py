@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rspo
-from rspo import native, rollout_host
+from rspo import rollout_host
 from rspo.env import register
 from rspo.errors import EnvironmentFailure, InputError, RspoError, RspoWarning
 from rspo.patience import VARIABLE, patience, watching
@@ -95,7 +95,6 @@ def world(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["hopper", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
 @pytest.mark.parametrize("settings", [{"padding": "restart"}, {"greedy": True}])
 def test_processes_play_the_same_episodes_as_threads(name, settings):
-    native.use(False)
     env, here = rspo.make(name), rspo.make(name)
     here.name = None
     theirs, ours = played(env, **settings), played(here, **settings)

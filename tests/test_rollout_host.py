@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rspo import actor, native, rollout_host
+from rspo import actor, rollout_host
 from rspo.distributions import Gaussian, Noise
 from rspo.env import make
 from rspo.errors import EnvironmentFailure, InputError
@@ -105,7 +105,6 @@ def test_both_collectors_give_the_same_trajectory(padding, greedy, record, monke
 @pytest.mark.parametrize("padding", ["restart", "count"])
 def test_an_episode_is_the_same_whether_it_is_recorded_or_not(name, padding):
     """Five of them, so that one core has fewer than another; falls, choices, several agents."""
-    native.use(False)
     env = make(name)
     policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
     one, other = (collect(env, policy, 5, KEY, padding=padding, record=record) for record in (True, False))

@@ -433,12 +433,6 @@ RUN_EDITS = [
     partial(put, path="devices", value="two"),
     partial(put, path="players", value=0),
     partial(put, path="players", value=True),
-    partial(drop, path="compiled"),  # then its parts are not of this run
-    partial(put, path="compiled", value=True),
-    partial(put, path="compiled", value=0),
-    partial(put, path="compiled", value="no"),
-    partial(put, path="compiled", value=None),
-    partial(put, path="compiled", value=[False]),
     partial(put, path="spec", value=None),
     partial(put, path="spec.colour", value="red"),
     partial(put, path="spec.obs_size", value=-1),

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from rspo import compiled, compiled_ppo, decoration, interrupt, memory, native
+from rspo import decoration, interrupt, memory
 from rspo.archive import Archive
 from rspo.check import adapt, built_in, check_env, label
 from rspo.config import Config, merge, validate
@@ -19,7 +19,7 @@ from rspo.env import PREFIXES, AnyEnv, environments, make
 from rspo.errors import InputError, NoRendererError, RspoWarning
 from rspo.host import HostEnv
 from rspo.logs import check_log, logging
-from rspo.parallel import use_cores
+from rspo.parallel import cores, use_cores
 from rspo.payoff import CrossPlay, cross_play, usual_episodes
 from rspo.pictures import pictures, strategies_played
 from rspo.population import diversity_of
@@ -28,7 +28,6 @@ from rspo.report import write_report
 from rspo.rollout import staged
 from rspo.run import Run
 from rspo.search import Found, Position, Tools, keys, search
-from rspo.train import use_cores_for
 from rspo.view import View
 
 CHECKPOINT_SECONDS = 5.0
@@ -52,8 +51,7 @@ def discover(
     With `out` everything is kept in that folder as it is found, `resume` goes on after an interruption, and
     `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
-    use_cores()
-    native.use(True)
+    use_cores(players=cores())
     check_log(log, None if out is None else Path(out))
     world, name = adapt(env), label(env)
     if isinstance(world, HostEnv) or not built_in(world):
@@ -64,15 +62,10 @@ def discover(
             f"The objective is '{objective}', but that of `config` is '{config.objective}': give only one."
         )
     config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
-    use_cores_for(world, config)
     validate(config, world.spec)
     view = View(config, quiet)
     memory.check(world, config, view.say)
-    if why := _lacks(world, config):
-        native.use(False)  # all of it or none, so that a run can go on as it began
-        view.say(f"going on without compiled code, which takes longer: {why}")
-    own = compiled.plays(world) or compiled_ppo.learns(world, config)
-    run = None if out is None else Run.create(Path(out), config, world.spec, own)
+    run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, view, log)
 
 
@@ -80,7 +73,7 @@ def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | 
     """Go on with an interrupted run, to the same result as if nothing had happened."""
     opened = Run.open(Path(run))
     check_log(log, opened.path)
-    world = _world(opened, env, learning=True)
+    world = _world(opened, env)
     if jax.device_count() != opened.devices:
         warnings.warn(
             f"{opened.name} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will "
@@ -156,10 +149,9 @@ def world_of(run: str | Path) -> AnyEnv:
     return _world(Run.open(Path(run)), None)
 
 
-def _world(run: Run, env: Any, *, learning: bool = False) -> AnyEnv:
-    """To be played as in the run, with as many devices and players, and compiled code or not: all of it rounds."""
+def _world(run: Run, env: Any) -> AnyEnv:
+    """To be played as in the run, with as many devices and players: sums round by how they are divided."""
     use_cores(run.devices, run.players)
-    native.use(run.compiled)
     name = run.config.env
     if env is None and name not in environments() and not name.startswith(PREFIXES):
         raise InputError(
@@ -169,19 +161,7 @@ def _world(run: Run, env: Any, *, learning: bool = False) -> AnyEnv:
     world = make(name) if env is None else adapt(env)
     if world.spec != run.spec:
         raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
-    if run.compiled and (why := _lacks(world, run.config) if learning else compiled.missing_for(world)):
-        warnings.warn(
-            f"{run.name} was begun with compiled code and goes on without ({why}): numbers will round otherwise, and "
-            "results will differ from those that it would have had with it.",
-            RspoWarning,
-            stacklevel=3,
-        )
     return world
-
-
-def _lacks(env: AnyEnv, config: Config) -> str | None:
-    """Why compiled code does not do all that it could here, in words."""
-    return compiled.missing_for(env) or compiled_ppo.missing_for(env, config)
 
 
 def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None) -> Archive:

@@ -1,20 +1,16 @@
 """The contract of a host environment: stateful, on the CPU, written in whatever there is.
 
 The collector steps a batch of instances together and keeps several batches going, one a core: each in a process of its
-own where the environment can be made by name, else in threads. An environment that has an ensemble is played by that.
+own where the environment can be made by name, else in threads.
 """
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from rspo import given
 from rspo.types import Descriptor, Played, Shape, Spec, Trajectory
-
-if TYPE_CHECKING:
-    from rspo.play import Ensemble
 
 
 class HostStep(NamedTuple):
@@ -24,14 +20,6 @@ class HostStep(NamedTuple):
     reward: np.ndarray  # [K, A]
     terminated: np.ndarray  # [K] the task ended: no future reward exists
     truncated: np.ndarray  # [K] the environment cut the episode short: future reward was possible
-
-
-class Ends(NamedTuple):
-    """The last step of a stretch: the first in which an episode ended, or the one before the horizon."""
-
-    t: int
-    terminated: np.ndarray  # [K]
-    truncated: np.ndarray  # [K]
 
 
 class Batch(abc.ABC):
@@ -46,20 +34,6 @@ class Batch(abc.ABC):
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their own units."""
 
-    def stretch(self, t: int, ask: Callable[[int], np.ndarray], obs: np.ndarray, reward: np.ndarray) -> Ends:
-        """From step t < T on, as many as end no episode and the one that does, in the first K instances; obs
-        [T + 1, K, A, O] and reward [T, K, A] are to be filled in. `ask(t)` gives the actions for obs[t], which must be
-        there by then; it is called once for each step, in their order, and may raise. Only for speed: a batch that can
-        do many steps faster than one after another may, as long as the numbers are those of `step`."""
-        everyone = np.arange(obs.shape[1])
-        for now in range(t, len(reward)):
-            step = given.whole(self.step(everyone, ask(now)), obs.shape[1:])
-            obs[now + 1], reward[now] = step.obs, step.reward
-            # A quarter of the time of `any`.
-            if np.count_nonzero(step.terminated) or np.count_nonzero(step.truncated):
-                break
-        return Ends(now, step.terminated, step.truncated)
-
     def state(self) -> Any:
         """What `describe` and drawings need to know of all the instances: leaves [size, ...] of their own memory."""
         return None
@@ -70,9 +44,6 @@ class HostEnv(abc.ABC):
 
     name: str | None = None
     """What `rspo.make` makes the very same by, in any process; None if nothing does."""
-
-    compiled_play: bool = False
-    """Whether its ensemble is `rspo.compiled`'s, where that is there: a run then goes on as it began."""
 
     @property
     @abc.abstractmethod
@@ -86,10 +57,6 @@ class HostEnv(abc.ABC):
     @abc.abstractmethod
     def batch(self, size: int) -> Batch:
         """New instances, yet to be reset."""
-
-    def ensemble(self, players: int) -> "Ensemble | None":
-        """As many who play whole episodes faster than `batch` steps them; None where nobody can."""
-        return None
 
     @property
     def most_lanes(self) -> int | None:

@@ -33,7 +33,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 def identity(record: Mapping[str, Any]) -> str:
     """What every part of a run carries too, so that no part of another one is taken for its own."""
-    own = ("config", "spec", "devices", "players", "compiled")  # the last two came with later versions
+    own = ("config", "spec", "devices", "players")  # the last one came with a later version
     return store.sha256(json.dumps([record[name] for name in own if name in record]).encode())
 
 

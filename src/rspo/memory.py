@@ -116,9 +116,7 @@ class Estimate:
         outputs = self.spec.action_space.n + config.method.channels(config.iterations)
         body = self.spec.obs_size * hidden + (layers - 1) * hidden**2 + layers * hidden
         weights = 2 * body + (hidden + 1) * outputs
-        return (4 + config.ppo.overlap) * weights * devices + config.iterations * (weights + self.remembered) * (
-            2 + devices
-        )
+        return 4 * weights * devices + config.iterations * (weights + self.remembered) * (2 + devices)
 
     def training(self, config: Config) -> float:
         """Floats of one update, on all devices: what is played, scored and learned from."""
@@ -135,7 +133,7 @@ class Estimate:
         on_each += _piece(_share(part, part)) * 3 * ppo.layers * ppo.hidden
         floats = devices * on_each + ppo.batch * (spec.step_noise + (ppo.padding == "restart") * spec.reset_noise)
         if self.host:  # shares, these put together, and a copy for every device
-            floats += samples * (spec.obs_size + self._action + 2) * (2 + devices + ppo.overlap)
+            floats += samples * (spec.obs_size + self._action + 2) * (2 + devices)
         return floats
 
     def evaluation(self, config: Config) -> float:

@@ -1,6 +1,5 @@
 """Playing one share of a host environment's episodes, from their start to the horizon: plain NumPy, in any process."""
 
-import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +8,7 @@ import jax
 import numpy as np
 
 from rspo import given
-from rspo.actor import Act, Plain
-from rspo.distributions import Noise
+from rspo.actor import Act
 from rspo.host import Batch, HostEnv
 from rspo.types import Padding, Spec
 
@@ -32,20 +30,6 @@ class Record:
     last_obs: np.ndarray
     states: list[Any] = field(default_factory=list)
     start: Any = None
-
-
-class Ensemble(abc.ABC):
-    """Plays whole batches of episodes, by means of its own. What comes out depends on its arguments alone."""
-
-    @abc.abstractmethod
-    def begin(
-        self, policy: Plain, noise: Noise, seeds: np.ndarray, *, greedy: bool, padding: Padding, record: bool
-    ) -> Callable[[], Record]:
-        """An episode a seed, with the noise of `draw`; what is given waits for their end. Threads may ask at once."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Nobody waits for what is still being played."""
 
 
 def play(
@@ -84,19 +68,17 @@ def play_share(
     rows = _empty(spec, obs, states() if record else None)
     actions: list[np.ndarray] = []
     ask = _asker(spec, act, seen, episodes, actions, each_step)
-    live, cut, which, t = np.ones(episodes, bool), np.zeros(episodes, bool), everyone, 0
-    while t < spec.horizon:
-        if which is everyone and not record:  # most of the time
-            t, terminated, truncated = batch.stretch(t, ask, obs, rows.reward)
-        else:
-            obs[t + 1], rows.live[t] = obs[t], live
-            action, terminated, truncated = ask(t), nobody, nobody
-            if which.size:
-                step = given.whole(batch.step(which, action[which]), (which.size, *obs.shape[2:]))
-                obs[t + 1, which], rows.reward[t, which] = step.obs, step.reward
-                terminated, truncated = step.terminated, step.truncated
-            if record:
-                rows.states.append(states())
+    live, cut, which = np.ones(episodes, bool), np.zeros(episodes, bool), everyone
+    for t in range(spec.horizon):
+        obs[t + 1], rows.live[t] = obs[t], live
+        action, terminated, truncated = ask(t), nobody, nobody
+        if which.size:
+            action = action if which is everyone else action[which]
+            step = given.whole(batch.step(which, action), (which.size, *obs.shape[2:]))
+            obs[t + 1, which], rows.reward[t, which] = step.obs, step.reward
+            terminated, truncated = step.terminated, step.truncated
+        if record:
+            rows.states.append(states())
         rows.truncated[t, which] = truncated & ~terminated
         live[which] = ~(terminated | truncated)
         rows.terminated[t] = ~live & ~rows.truncated[t]
@@ -107,7 +89,6 @@ def play_share(
             obs[t + 1, again] = given.first(batch.reset(again, seeds[again]), (again.size, *obs.shape[2:]))
             live[again] = True
         which = everyone if live.all() else np.flatnonzero(live)
-        t += 1
     rows.action = np.stack(actions).reshape(spec.horizon, lanes, spec.agents, *actions[0].shape[1:])[:, :episodes]
     return rows
 

@@ -60,8 +60,6 @@ class PPO:
     padding: Padding = "count"
     """Steps after an early end of the episode: they repeat its last moment and count in likelihoods and losses, or are
     left out of both; or a new episode begins at once, and returns are those of the first."""
-    overlap: bool = False
-    """Play each batch while learning from the one before: the policy that plays is then one update older."""
     init: Literal["fresh", "same"] = "fresh"
     """Weights at the start of an iteration: drawn anew, or the same for every iteration of a run."""
 

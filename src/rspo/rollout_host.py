@@ -2,8 +2,7 @@
 
 Episodes are dealt in shares, one a core. Whoever plays a share asks the policy, then steps the instances, all the way
 to the horizon: none waits for another. An environment that has a name trains in processes, any other in threads; what
-is recorded for a description plays here. What comes out depends on the key and the number of players alone. Where an
-environment has an ensemble, that plays all.
+is recorded for a description plays here. What comes out depends on the key and the number of players alone.
 """
 
 import contextlib
@@ -28,7 +27,7 @@ from rspo.given import own_code, warn_outside
 from rspo.host import Batch, HostEnv
 from rspo.parallel import player_count
 from rspo.patience import Signs, watching
-from rspo.play import Ensemble, Record, Stopped, play
+from rspo.play import Record, Stopped, play
 from rspo.player import Player, Question, to_bytes
 from rspo.policy import Policy
 from rspo.types import Padding, Trajectory
@@ -36,12 +35,7 @@ from rspo.types import Padding, Trajectory
 LANES = 64  # instances in one batch at most: more would only wait for each other
 
 
-def collect(env: HostEnv, *arguments: Any, **settings: Any) -> Trajectory:
-    """As `rspo.rollout.collect`; arrays are NumPy's, and log-probabilities are left to who needs them."""
-    return begin(env, *arguments, **settings)()
-
-
-def begin(
+def collect(
     env: HostEnv,
     policy: Callable[[Array], Distribution],
     episodes: int,
@@ -50,9 +44,8 @@ def begin(
     padding: Padding = "count",
     greedy: bool = False,
     record: bool = False,
-) -> Callable[[], Trajectory]:
-    """`collect`, in two halves: what is given waits for the end. Processes and ensembles play meanwhile; else all is
-    played then."""
+) -> Trajectory:
+    """As `rspo.rollout.collect`; arrays are NumPy's, and log-probabilities are left to who needs them."""
     spec = env.spec
     if padding == "restart" and not env.can_restart:
         raise InputError(
@@ -63,9 +56,6 @@ def begin(
     share = -(-episodes // stage.most)
     lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
     noise, seeds = noise_of(policy, (spec.agents, spec.obs_size)), episode_seeds(key, episodes)
-    if isinstance(policy, Policy) and (ensemble := stage.ensemble(env)):
-        played = ensemble.begin(plain(policy), noise, seeds, greedy=greedy, padding=padding, record=record)
-        return lambda: trajectory_of(env, [played()], padding)
     shares = [seeds[i : i + lanes] for i in range(0, episodes, lanes)]
     workers = 1 if env.most_lanes is not None else min(len(shares), stage.most)
     if workers > 1 and not record and isinstance(policy, Policy) and (players := stage.players(env)):
@@ -73,33 +63,24 @@ def begin(
             question, packed = Question(noise, lanes, greedy, padding), to_bytes(plain(policy))
             turns = zip(shares, itertools.cycle(tuple(players)), strict=False)
             asked = [player.ask(packed, question, seeds) for seeds, player in turns]
+            with watching(env.title, *(player.signs for player in players)):
+                parts = [answer() for answer in asked]
+            return trajectory_of(env, parts, padding)
+    stopped, signs = threading.Event(), Signs()
 
-        def finish() -> Trajectory:
-            with stage.losing(players):
-                with watching(env.title, *(player.signs for player in players)):
-                    parts = [answer() for answer in asked]
-                return trajectory_of(env, parts, padding)
+    def each_step() -> None:
+        signs.beat()
+        if stopped.is_set():
+            raise Stopped
 
-        return finish
+    def play_here(batch: Batch, device: Any, seeds: np.ndarray) -> Record:
+        act = actor(policy, device, greedy, draw(noise, spec.horizon, seeds, lanes))
+        return play(env, batch, act, lanes, seeds, padding, record, each_step)
 
-    def play_all() -> Trajectory:
-        stopped, signs = threading.Event(), Signs()
-
-        def each_step() -> None:
-            signs.beat()
-            if stopped.is_set():
-                raise Stopped
-
-        def play_here(batch: Batch, device: Any, seeds: np.ndarray) -> Record:
-            act = actor(policy, device, greedy, draw(noise, spec.horizon, seeds, lanes))
-            return play(env, batch, act, lanes, seeds, padding, record, each_step)
-
-        with stage.lock, watching(env.title, signs):
-            cast = zip(stage.batches(env, lanes, workers), itertools.cycle(jax.devices()), strict=False)
-            parts = _deal(shares, [partial(play_here, batch, device) for batch, device in cast], stopped.set)
-        return trajectory_of(env, parts, padding)
-
-    return play_all
+    with stage.lock, watching(env.title, signs):
+        cast = zip(stage.batches(env, lanes, workers), itertools.cycle(jax.devices()), strict=False)
+        parts = _deal(shares, [partial(play_here, batch, device) for batch, device in cast], stopped.set)
+    return trajectory_of(env, parts, padding)
 
 
 Share = np.ndarray  # the seeds of its episodes
@@ -169,14 +150,6 @@ class _Stage:
         self.lock = threading.Lock()  # threads of the caller's take turns, but for what processes play
         self._batches: dict[int, list[Batch]] = {}
         self._players: list[Player] | None = None
-        self._ensemble: Ensemble | None = None
-
-    def ensemble(self, env: HostEnv) -> Ensemble | None:
-        """Who plays without being told each step, where there is such."""
-        with self.lock:
-            if self._ensemble is None:
-                self._ensemble = env.ensemble(self.most)
-            return self._ensemble
 
     def batches(self, env: HostEnv, lanes: int, count: int) -> list[Batch]:
         """As many batches of this many instances each."""
@@ -224,9 +197,7 @@ class _Stage:
     def leave(self) -> None:
         self._batches.clear()
         _end(self._players or [])
-        if self._ensemble is not None:
-            self._ensemble.close()
-        self._players = self._ensemble = None
+        self._players = None
 
 
 _STAGES: weakref.WeakKeyDictionary[HostEnv, _Stage] = weakref.WeakKeyDictionary()

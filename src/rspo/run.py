@@ -63,7 +63,6 @@ class Run:
         source = str(path / "run.json")
         self.devices = _whole_number(record["devices"], 1, 4096, f"{source}: devices")
         self.players = _whole_number(record.get("players", self.devices), 1, 4096, f"{source}: players")
-        self.compiled = _truth(record.get("compiled", False), f"{source}: compiled")
         spec = dict(record["spec"])
         space = _action_space(spec.pop("action_space"), f"{source}: actions")
         sizes = {name: _whole_number(value, 0, 10**6, f"{source}: {name}") for name, value in spec.items()}
@@ -78,8 +77,8 @@ class Run:
         self.clock = Clock(path, self.identity)
 
     @staticmethod
-    def create(path: Path, config: Config, spec: Spec, compiled: bool = False) -> "Run":
-        """A new run in a folder that is absent or empty; whether compiled code plays it, or learns."""
+    def create(path: Path, config: Config, spec: Spec) -> "Run":
+        """A new run in a folder that is absent or empty."""
         if store.is_folder(path) and not _is_free(path):
             raise InputError(
                 f"The folder {path} is not empty. Choose another with --out, or go on with `rspo resume {path}`."
@@ -94,7 +93,6 @@ class Run:
             "versions": versions(),
             "devices": jax.device_count(),
             "players": player_count(),
-            "compiled": compiled,
         }
         store.write(path / "run.json", store.pack_json(record))
         return Run.open(path)
@@ -297,12 +295,6 @@ def _command() -> str:
 def _whole_number(value: Any, least: int, most: int, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise StoreError(f"{what} is {value!r}, but it must be a whole number from {least} to {most}.")
-    return value
-
-
-def _truth(value: Any, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise StoreError(f"{what} is {value!r}, but it must be true or false.")
     return value
 
 

@@ -8,7 +8,7 @@ import abc
 import copy
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rspo import compiled
 from rspo.errors import InputError, suggestion
 from rspo.gait_descriptor import Episode, describe_gaits
 from rspo.gait_drawing import strip
 from rspo.gait_pictures import Portrait, photographs, portrait
-from rspo.host import Batch, Ends, HostEnv, HostStep
+from rspo.host import Batch, HostEnv, HostStep
 from rspo.linkage import Linkage, far_to_near, linkage
-from rspo.play import Ensemble
 from rspo.robot_scene import ground, robot_scene
 from rspo.types import Box, Descriptor, Played, Shape, Spec, Trajectory
 
@@ -32,7 +30,6 @@ FREE = (-np.inf, np.inf)
 IMPACT_COST, MOST_IMPACT_COST = 5e-7, 10.0
 Rows = np.ndarray | slice  # some of the instances, or all of them
 EVERYONE = slice(None)  # a view: no copies are gathered
-TOGETHER = 64  # robots that begin their episodes in one call
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,7 @@ class Mujoco(HostEnv):
         if fall not in ("end", "go on"):
             raise InputError(f"fall is '{fall}', but it must be 'end' or 'go on'.")
         self.robot, self.fall = ROBOTS[name], fall
-        as_named = type(self) is Mujoco and fall == "end"  # other processes, and compiled code, know no other
-        self.name = name if as_named else None
-        self.compiled_play = as_named and not self.robot.whole_body
+        self.name = name if type(self) is Mujoco and fall == "end" else None  # other processes know no other
         self.mujoco = _engine()
         self._model = _load(self.mujoco, _assets() / self.robot.xml)
         self._model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
@@ -107,14 +102,6 @@ class Mujoco(HostEnv):
 
     def batch(self, size: int) -> "Simulations":
         return (WholeBody if self.robot.whole_body else Planar)(self, size)
-
-    def ensemble(self, players: int) -> Ensemble | None:
-        """Compiled code, for planar robots whose fall is the end."""
-        if not compiled.plays(self):
-            return None
-        return compiled.Robots(
-            self.spec, self._model, Planar(self, TOGETHER), [Planar(self, 1) for _ in range(players)]
-        )
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The gait that most episodes show, up to their end: docs/gaits.md."""
@@ -224,10 +211,6 @@ class Simulations(Batch):
     def state(self) -> State:
         return State(self.qpos.copy(), self.qvel.copy())
 
-    def apart(self, numbers: np.ndarray) -> State:
-        """Of positions and velocities in a row, [..., nq + nv]."""
-        return State(*np.split(numbers, [self.qpos.shape[1]], axis=-1))
-
 
 class Planar(Simulations):
     """A robot whose first joints are x, z and pitch."""
@@ -256,30 +239,6 @@ class Planar(Simulations):
 
     def costs(self, which: Rows, action: np.ndarray) -> np.ndarray:
         return self.robot.ctrl_cost * np.add.reduce(np.square(action), -1)
-
-    def stretch(self, t: int, ask: Callable[[int], np.ndarray], obs: np.ndarray, reward: np.ndarray) -> Ends:
-        """Step by step only what the next action depends on; the rewards of all steps at once, as `step` gives them."""
-        if obs.shape[1] < len(self.x) or self.fall != "end":
-            return super().stretch(t, ask, obs, reward)
-        shown, healthy, x = obs[:, :, 0], self.always, self.qpos[:, 0]
-        track, actions, state = [self.x.copy()], [], (self.qpos[:, 1:], self.qvel)
-        as_it_is = not self.robot.can_fall and self.robot.clip_velocity == np.inf
-        for now in range(t, len(reward)):
-            action = ask(now)[:, 0]
-            self.simulate(EVERYONE, action)
-            actions.append(action)
-            track.append(x.copy())
-            if as_it_is:
-                np.concatenate(state, 1, out=shown[now + 1])
-                continue
-            healthy, shown[now + 1] = self.look(EVERYONE)[1:]
-            if np.count_nonzero(healthy) < len(healthy):
-                break
-        well = np.ones((len(actions), len(x)), bool)
-        well[-1] = healthy
-        reward[t : now + 1, :, 0] = self.reward(np.diff(track, axis=0), well, self.costs(EVERYONE, np.stack(actions)))
-        self.x[:] = x
-        return Ends(now, ~healthy, self.never)
 
 
 class WholeBody(Simulations):
