@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rspo.archive import Archive, Strategy
-from rspo.env import make
-from rspo.evaluation import Evaluation
-from rspo.parallel import everywhere, share, use_cores
+from rspo.core.devices import everywhere, share, use_cores
 from rspo.presets import preset
-from rspo.rollout import collect
-from rspo.search import ROWS, Tools, keys
+from rspo.registry import make
+from rspo.rollout.collector import collect
+from rspo.search.archive import Archive, Strategy
+from rspo.search.evaluation import Evaluation
+from rspo.search.loop import ROWS, Tools, keys
 
 
 class RspoSide:

@@ -7,8 +7,8 @@ from typing import Any
 
 from naming import Summary, counted, first_iterations, shown_names
 
+from rspo.core.types import Descriptor
 from rspo.envs.escalation import ALWAYS, Escalation, count_equilibria, lengths_in
-from rspo.types import Descriptor
 
 HORIZON = Escalation().spec.horizon
 STRATEGIES = ("Apple", "Corner", "Edge", "Chase")

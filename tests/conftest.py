@@ -11,7 +11,7 @@ from hypothesis import settings
 
 import product
 import rspo
-from rspo.parallel import use_cores
+from rspo.core.devices import use_cores
 
 _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(Path(_HOME) / "rspo" / "xla-tests"))

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 from jax import Array
 
 import rspo
-from rspo.archive import Archive, Status, Strategy
 from rspo.config import merge
-from rspo.env import Env
+from rspo.core.types import Descriptor, Discrete, Shape, Spec, Step, Trajectory
+from rspo.envs.base import Env
 from rspo.presets import preset
-from rspo.run import Run
-from rspo.search import Found, Tools, keys
-from rspo.types import Descriptor, Discrete, Shape, Spec, Step, Trajectory
+from rspo.runs.run import Run
+from rspo.search.archive import Archive, Status, Strategy
+from rspo.search.loop import Found, Tools, keys
 
 UPDATES = 40
 SETTINGS: dict[str, Any] = {"ppo": {"updates": UPDATES}, "judge": {"episodes": 8}, "measure": {"random": "uniform"}}

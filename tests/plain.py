@@ -1,6 +1,7 @@
 """The paper's formulas once more, in plain NumPy and float64: slow, loops, and nothing shared with the library.
 
-Also the random material they are tried on. Axes as in `rspo.types`: T time, N environments, A agents, R references.
+Also the random material they are tried on. Axes as in `rspo.core.types`: T time, N environments, A agents,
+R references.
 """
 
 import itertools
@@ -8,10 +9,10 @@ import itertools
 import jax
 import numpy as np
 
-from rspo.evaluation import Evaluation
-from rspo.likelihood import Measure, References
-from rspo.policy import MLP, Normalizer, Policy
-from rspo.types import Trajectory
+from rspo.core.policies import MLP, Normalizer, Policy
+from rspo.core.types import Trajectory
+from rspo.methods.references import Measure, References
+from rspo.search.evaluation import Evaluation
 
 
 def log_softmax(logits):

@@ -15,7 +15,8 @@ import jax
 import numpy as np
 import pytest
 
-from rspo import cli, store
+from rspo.cli import main as cli
+from rspo.runs import store
 
 HERE = Path(__file__).parent
 # One setting for nearly all of these tests: its programs are compiled once.

@@ -16,13 +16,13 @@ from jax import Array
 
 import product
 import rspo
-from rspo.archive import Archive
+from rspo.core.types import Descriptor, Discrete, Spec, Step, Trajectory
 from rspo.errors import DivergedError, InputError
-from rspo.judge import Verdict
 from rspo.presets import preset
-from rspo.run import Run
-from rspo.search import Position
-from rspo.types import Descriptor, Discrete, Spec, Step, Trajectory
+from rspo.runs.run import Run
+from rspo.search.archive import Archive
+from rspo.search.judge import Verdict
+from rspo.search.loop import Position
 from worlds import Ladder
 
 SMALL: dict[str, Any] = {"iterations": 2, "ppo": {"updates": 10, "batch": 64, "hidden": 8}, "judge": {"episodes": 16}}
@@ -309,7 +309,7 @@ def test_resume_of_a_finished_run_gives_it_back(found: tuple[Archive, Path]) -> 
 
 def test_further_attempts_survive_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No policy is ever judged good, so every iteration takes both attempts; the kill hits a second one."""
-    monkeypatch.setattr("rspo.search.judge", lambda *_: Verdict(good=False, distant=False, new=False))
+    monkeypatch.setattr("rspo.search.loop.judge", lambda *_: Verdict(good=False, distant=False, new=False))
     settings = {**SMALL, "judge": {"episodes": 16, "attempts": 2}}
     whole = rspo.discover(Doors(), out=tmp_path / "whole", quiet=True, **settings)
     assert [(strategy.status, strategy.attempt) for strategy in whole] == [("failed", 2), ("failed", 2)]

@@ -15,7 +15,7 @@ import pytest
 
 import rspo
 from product import rewritten
-from rspo.cli import parse_discover
+from rspo.cli.main import parse_discover
 from rspo.presets import preset
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.distributions import Categorical
-from rspo.env import Env
-from rspo.types import Descriptor, Discrete, Spec, Step, Trajectory
+from rspo.core.distributions import Categorical
+from rspo.core.types import Descriptor, Discrete, Spec, Step, Trajectory
+from rspo.envs.base import Env
 
 
 class Tabular(eqx.Module):

@@ -11,24 +11,26 @@ from typing import Any
 
 import jax
 
-from rspo import decoration, interrupt, memory
-from rspo.archive import Archive
-from rspo.check import adapt, built_in, check_env, label
 from rspo.config import Config, merge, validate
-from rspo.env import PREFIXES, AnyEnv, environments, make
+from rspo.core import interrupt
+from rspo.core.devices import cores, use_cores
+from rspo.envs import decoration
+from rspo.envs.base import AnyEnv, HostEnv
 from rspo.errors import InputError, NoRendererError, RspoWarning
-from rspo.host import HostEnv
-from rspo.logs import check_log, logging
-from rspo.parallel import cores, use_cores
-from rspo.payoff import CrossPlay, cross_play, usual_episodes
-from rspo.pictures import pictures, strategies_played
-from rspo.population import diversity_of
 from rspo.presets import preset
+from rspo.registry import has_name, make
 from rspo.report import write_report
-from rspo.rollout import staged
-from rspo.run import Run
-from rspo.search import Found, Position, Tools, keys, search
-from rspo.view import View
+from rspo.rollout.collector import staged
+from rspo.runs.logs import check_log, logging
+from rspo.runs.run import Run
+from rspo.search.pictures import pictures, strategies_played
+from rspo.screen.view import View
+from rspo.search import memory
+from rspo.search.archive import Archive
+from rspo.search.check import adapt, built_in, check_env, label
+from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
+from rspo.search.loop import Found, Position, Tools, keys, search
+from rspo.search.population import diversity_of
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -153,7 +155,7 @@ def _world(run: Run, env: Any) -> AnyEnv:
     """To be played as in the run, with as many devices and players: sums round by how they are divided."""
     use_cores(run.devices, run.players)
     name = run.config.env
-    if env is None and name not in environments() and not name.startswith(PREFIXES):
+    if env is None and not has_name(name):
         raise InputError(
             f"{run.path} was made with the environment object {name}, which has no registered name: use "
             "rspo.resume(run, env=...) or rspo.evaluate(run, env=...) from Python."

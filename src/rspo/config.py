@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rspo.core.typed import checked
+from rspo.core.types import Spec
 from rspo.errors import InputError, suggestion
-from rspo.likelihood import Measure
-from rspo.objective import Objective, make_objective
-from rspo.ppo import PPO
-from rspo.typed import checked
-from rspo.types import Spec
+from rspo.learn.ppo import PPO
+from rspo.methods.base import Method
+from rspo.methods.references import Measure
+from rspo.registry import METHODS
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Config:
     """The same seed gives the same run on the same machine."""
     objective: str = "rspo"
     """The method (`rspo list`); `method` holds its own settings."""
-    method: Objective = field(default_factory=lambda: make_objective("rspo"))
+    method: Method = field(default_factory=lambda: METHODS.make("rspo"))
     ppo: PPO = field(default_factory=PPO)
     measure: Measure = field(default_factory=Measure)
     judge: Judge = field(default_factory=Judge)
@@ -142,7 +143,7 @@ def from_dict(data: dict[str, Any], source: str) -> Config:
     """The inverse of `to_dict`; `source` names the file in the sentence about what is wrong with it."""
     if not isinstance(data.get("objective"), str):
         raise InputError(f"{source} does not name an objective.")
-    default = Config(env="", objective=data["objective"], method=make_objective(data["objective"]))
+    default = Config(env="", objective=data["objective"], method=METHODS.make(data["objective"]))
     return merge(default, data, source)
 
 

@@ -1,0 +1,107 @@
+"""Cross-play: what every strategy earns with every other one as its partner, in environments of two agents.
+
+The strategy of a row is agent 0 and that of a column agent 1, for every pair, so that both assignments of a pair to the
+two roles are played; and all pairs play the same chances (starts, coins, sampling), so that rows and columns compare.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from rspo.core import interrupt
+from rspo.core.distributions import Distribution
+from rspo.envs.base import AnyEnv, HostEnv
+from rspo.rollout.collector import collect
+from rspo.search.archive import Strategy
+
+STREAM = 2**31 + 1  # of the run's seed: neither that of an iteration nor that of the first weights
+HOST_STEPS, HOST_EPISODES = 200_000, 4  # in all, about, and of each pair at least: a host environment takes its time
+
+
+@dataclass(frozen=True, eq=False)
+class CrossPlay:
+    """The result, S strategies by S strategies. A return is the undiscounted sum, averaged over episodes."""
+
+    strategies: tuple[str, ...]
+    """Number and name of each, such as "2 Corner"."""
+    episodes: int
+    """Played by each pair in each assignment of roles; actions are sampled."""
+    roles: np.ndarray
+    """[row, column, agent]: the return of each agent; agent 0 plays the row's strategy, agent 1 the column's."""
+
+    @property
+    def payoff(self) -> np.ndarray:
+        """[own, partner]: what a strategy earns with this partner, averaged over the two roles it can have."""
+        return (self.roles[..., 0] + self.roles[..., 1].T) / 2
+
+    @property
+    def mean(self) -> np.ndarray:
+        """[one, other]: the return of a pair, averaged over agents and over roles; symmetric."""
+        return (self.payoff + self.payoff.T) / 2
+
+
+def usual_episodes(env: AnyEnv, strategies: int, judged: int) -> int:
+    """How many a pair plays: as many as a strategy is judged by, but in a host environment fewer if there are many."""
+    if not isinstance(env, HostEnv):
+        return judged
+    return min(judged, max(HOST_STEPS // (strategies**2 * env.spec.horizon), HOST_EPISODES))
+
+
+def cross_play(env: AnyEnv, strategies: Sequence[Strategy], episodes: int, seed: int) -> CrossPlay:
+    """Play every strategy with every one."""
+    policies = jax.tree.map(lambda *leaves: np.stack(leaves), *(strategy.policy for strategy in strategies))
+    key = jax.random.fold_in(jax.random.key(seed), STREAM)
+    roles = np.asarray(make_cross_play(env, episodes)(policies, key), np.float64)
+    return CrossPlay(tuple(name_of(strategy) for strategy in strategies), episodes, roles)
+
+
+def make_cross_play(env: AnyEnv, episodes: int) -> Callable[[Any, Array], np.ndarray]:
+    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program a row, if JAX plays."""
+
+    def pair(policies: Any, row: Any, column: Any, key: Array) -> Array:
+        one, two = (jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in (row, column))
+        return collect(env, SideBySide(one, two), episodes, key).reward.sum(0).mean(0)
+
+    def count(policies: Any) -> int:
+        return jax.tree.leaves(policies)[0].shape[0]
+
+    @jax.jit
+    def row_returns(policies: Any, row: Any, key: Array) -> Array:
+        # One pair after the other: the episodes of one are enough to keep the cores busy, and fit their caches.
+        return jax.lax.map(lambda column: pair(policies, row, column, key), jnp.arange(count(policies)))
+
+    def returns(policies: Any, key: Array) -> np.ndarray:
+        rows = []
+        for row in range(count(policies)):
+            interrupt.check()
+            rows.append(np.asarray(row_returns(policies, row, key)))
+        return np.stack(rows)
+
+    def host_returns(policies: Any, key: Array) -> np.ndarray:
+        numbers = range(count(policies))
+        return np.array([[pair(policies, row, column, key) for column in numbers] for row in numbers])
+
+    return host_returns if isinstance(env, HostEnv) else returns
+
+
+class SideBySide(eqx.Module):
+    """The policy of both agents: agent 0 plays `one`, agent 1 plays `two`."""
+
+    one: Any
+    two: Any
+
+    def __call__(self, obs: Array) -> Distribution:
+        both = self.one(obs[..., :1, :]), self.two(obs[..., 1:, :])
+        agents = (*obs.shape[:-2], 1)
+        whole = lambda leaf: jnp.broadcast_to(leaf, (*agents, leaf.shape[-1]))  # noqa: E731  (a deviation is all agents')
+        return jax.tree.map(lambda *leaves: jnp.concatenate([whole(leaf) for leaf in leaves], axis=-2), *both)
+
+
+def name_of(strategy: Strategy) -> str:
+    return f"{strategy.index} {strategy.descriptor or strategy.status}"
