@@ -45,5 +45,5 @@ def update_flops_of(env: str, references: int) -> int:
         hidden=ppo.hidden,
         layers=ppo.layers,
         actions=spec.action_space.n,
-        heads=config.method.channels(config.iterations),
+        heads=len(config.method.channels(config.iterations)),
     )

@@ -3,9 +3,11 @@
 import jax
 import numpy as np
 
-from rspo.core.types import Box, Spec
+from rspo.core.spaces import Box
+from rspo.core.types import Spec
 from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.rollout import host as rollout_host
+from rspo.rollout import play as rollout_play
 
 
 class Wrapped(HostEnv):
@@ -15,7 +17,10 @@ class Wrapped(HostEnv):
         self.env, self.episode = env, {seed: n for n, seed in enumerate(rollout_host.episode_seeds(key, episodes))}
         reset_key, step_key, _ = jax.random.split(key, 3)
         self.starts = np.asarray(jax.random.uniform(reset_key, (episodes, env.spec.reset_noise)))
-        self.noise = np.asarray(jax.random.uniform(step_key, (env.spec.horizon, episodes, env.spec.step_noise)))
+        steps = (env.spec.horizon, episodes)
+        self.noise = np.asarray(jax.random.uniform(step_key, (*steps, env.spec.step_noise)))
+        again_key = jax.random.fold_in(reset_key, 1)  # of episodes that begin where another one ended
+        self.again = np.asarray(jax.random.uniform(again_key, (*steps, env.spec.reset_noise)))
         self.reset, self.step = jax.jit(env.reset), jax.jit(env.step)
 
     @property
@@ -34,10 +39,14 @@ class WrappedBatch(Instances):
     def reset(self, which, seeds):
         obs = []
         for i, seed in zip(which, seeds, strict=True):
-            self.episode[i], self.time[i] = self.env.episode[seed], 0
-            self.states[i], seen = self.env.reset(self.env.starts[self.episode[i]])
+            if seed in self.env.episode:
+                self.episode[i], self.time[i] = self.env.episode[seed], 0
+                noise = self.env.starts[self.episode[i]]
+            else:
+                noise = self.env.again[self.time[i] - 1, self.episode[i]]
+            self.states[i], seen = self.env.reset(noise)
             obs.append(seen)
-        return np.stack(obs)
+        return _stacked(obs)
 
     def step(self, which, action):
         steps = []
@@ -46,12 +55,16 @@ class WrappedBatch(Instances):
             self.states[i], step = self.env.step(self.states[i], a, noise)
             self.time[i] += 1
             steps.append(step)
-        obs, reward, terminated = (np.stack(leaf) for leaf in zip(*steps, strict=True))
-        return HostStep(obs, reward, terminated, np.zeros(len(which), bool))
+        obs, reward, terminated, alive, features = _stacked(steps)
+        return HostStep(obs, reward, terminated, np.zeros(len(which), bool), alive, features)
 
     def state(self):
         filled = [self.states[0] if state is None else state for state in self.states]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *filled)
+        return _stacked(filled)
+
+
+def _stacked(trees):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
 def share_noise(monkeypatch, episodes, key):
@@ -63,7 +76,7 @@ def share_noise(monkeypatch, episodes, key):
         missing = [(0, 0), (0, lanes - len(seeds))] + [(0, 0)] * len(noise.shape)
         return np.pad(np.asarray(rows)[:, [episode[seed] for seed in seeds.tolist()]], missing)
 
-    monkeypatch.setattr(rollout_host, "draw", draw)
+    monkeypatch.setattr(rollout_play, "draw", draw)
 
 
 class Rows(HostEnv):

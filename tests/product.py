@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from rspo.cli import main as cli
-from rspo.runs import store
+from rspo.runs import manifest, store
 
 HERE = Path(__file__).parent
 # One setting for nearly all of these tests: its programs are compiled once.
@@ -119,3 +119,7 @@ def rewritten(path: Path) -> Iterator[dict[str, Any]]:
     del record["sha256"]
     yield record
     path.write_bytes(store.pack_json(record))
+
+
+def read_identity(run: Path) -> str:
+    return manifest.identity(json.loads((run / "run.json").read_text()))

@@ -16,7 +16,8 @@ from jax import Array
 
 import product
 import rspo
-from rspo.core.types import Descriptor, Discrete, Spec, Step, Trajectory
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Spec, Step, Trajectory
 from rspo.errors import DivergedError, InputError
 from rspo.presets import preset
 from rspo.runs.run import Run
@@ -69,7 +70,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Archive, Path]:
 
 def same(one: Archive, other: Archive) -> bool:
     """Whether two archives hold the same strategies, bit by bit."""
-    inputs = np.random.default_rng(0).normal(size=(50, one[0].policy.actor.weights[0].shape[0]))
+    inputs = np.random.default_rng(0).normal(size=(50, one[0].observed))
     logits = [[strategy.policy(inputs.astype(np.float32)).logits for strategy in archive] for archive in (one, other)]
     return [s.evaluation for s in one] == [s.evaluation for s in other] and np.array_equal(*logits)
 
@@ -320,7 +321,7 @@ def test_further_attempts_survive_an_interruption(tmp_path: Path, monkeypatch: p
 
     def keep_and_kill(run: Run, position: Position) -> None:
         keep(run, position)
-        if (position.iteration, position.attempt) == (1, 2):
+        if (position.round, position.attempt) == (1, 2):
             raise Killed
 
     with monkeypatch.context() as patch:

@@ -1,10 +1,12 @@
-"""The tables and figures of the stag-hunt games and the robots, from hand-made summaries."""
+"""The tables and figures of the games and the robots, from hand-made summaries."""
 
+import dataclasses
 import itertools
 import json
 import re
 import shutil
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,21 +18,22 @@ import pytest
 import rspo
 from product import rewritten
 from rspo.cli.main import parse_discover
+from rspo.envs.escalation_equilibria import Pair
 from rspo.presets import preset
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import acceptance
+import four_goals_tables
 import games_report
 import naming
 import reproduce
 import robot_tables
 import rspo_side
 import stag_hunt_tables
-from stag_hunt_tables import equilibria
 
 
 def policy(name: str, sampled: str | None = None, status: str = "novel", **more: Any) -> dict[str, Any]:
-    returns = {"greedy_return_mean": 2.0, "return_mean": 1.0, "stats": {}}
+    returns = {"greedy_return_mean": 2.0, "return_mean": 1.0, "stats": {}, "accepted_by": []}
     return {"descriptor": name, "sampled_descriptor": sampled or name, "status": status, **returns, **more}
 
 
@@ -75,7 +78,50 @@ def test_shown_names() -> None:
     assert [naming.shown_names(s) for s in shown] == ["Edge*", "Edge/mixed", "mixed-"]
 
 
+# ---- 4-Goals
+
+
+def goals(seed: int, *policies: dict[str, Any], objective: str = "rspo") -> dict[str, Any]:
+    return summary(objective, seed, *policies) | {"env": "four-goals-hard", "steps": [500_000] * len(policies)}
+
+
+def test_a_goal_is_found_once_by_a_policy_that_goes_there_and_to_no_other() -> None:
+    policies = [policy(name) for name in ("mixed", "up", "up", "left")] + [policy("down", status="duplicate")]
+    assert four_goals_tables.distinct_after(goals(0, *policies)) == [0, 1, 1, 2, 2]
+
+
+def test_four_goals_shows_the_rate_and_every_seed() -> None:
+    four = [policy(name) for name in ("up", "left", "down", "right")]
+    seven = [*four, policy("up", status="duplicate"), policy("mixed", status="failed"), policy("up", status="failed")]
+    late = [policy("mixed"), *four, policy("up", status="duplicate"), policy("up", status="duplicate")]
+    more = goals(102, *four[:3], policy("mixed", status="failed", greedy_return_mean=2.5))
+    more["steps"][3] = 1_000_000  # the last iteration took two attempts
+    table = four_goals_tables.counts_and_returns([goals(101, *late), more, goals(100, *seven)])
+    rates, counts = cells(table, "four-goals-hard", "rspo")
+    assert rates[2:] == ["0.53", "100 to 102", "1 of 3", "4 3 3"]
+    assert counts[2:] == ["100 to 101", "0.5", "1.5", "2.5", "3.5", "4.0", "4.0", "4.0", "4 4"]
+    assert cells(table, "rspo") == [["rspo", "2.167", "2.000 2.000 2.500", "1.000", "1.000 1.000 1.000"]]
+
+
+def test_four_goals_are_published_on_seeds_that_no_preset_was_made_on() -> None:
+    jobs = reproduce.EXPERIMENTS["four-goals"].jobs
+    assert len({job.name for job in jobs}) == len(jobs) == 3 * (20 + 10 + 10)
+    for job in jobs:
+        config, _, _ = parse_discover(job.command[1:])
+        assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
+        assert config.seed >= 100
+        assert config.iterations == (7 if config.seed < 105 else 4)
+    assert four_goals_tables.counts_and_returns([]).startswith("# ")  # before the first job ends
+
+
 # ---- Monster-Hunt
+
+
+def test_what_an_earlier_policy_rejects_is_shown_to_repeat_it() -> None:
+    shares = {"Chase=": [1.0, 0.49], "Chase": [1.0, 0.5], "Chase*": [0.9, 0.9]}
+    for shown, accepted_by in shares.items():
+        status = "novel" if shown.endswith("*") else "duplicate"
+        assert stag_hunt_tables._shown(policy("Chase", status=status, accepted_by=accepted_by)) == shown
 
 
 def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
@@ -83,45 +129,78 @@ def test_monster_hunt_shows_first_iterations_beside_the_paper() -> None:
         summary("rspo", 1, policy("Apple"), policy("Chase", greedy_return_mean=120.4, return_mean=99.6)),
         summary("rspo", 0, policy("Apple"), policy("Corner", "mixed"), policy("Corner", greedy_return_mean=58.0)),
         summary("pg", 0, policy("Apple")),
+        summary("no-switch", 0, policy("Apple"), variant="no release"),
     ]
     table = stag_hunt_tables.monster_hunt(runs)
-    assert cells(table, "rspo", "paper") == [["rspo", "paper", "✓", "✓", "✓", "✓", ""]]
-    assert cells(table, "pg", "paper") == [["pg", "paper", "✓", "", "", "", ""]]
-    assert cells(table, "behaviour-only", "paper") == [["behaviour-only", "paper", "✓", "✓", "✓", "", ""]]
+    assert cells(table, "rspo", "paper") == [["rspo", "paper", "✓", "✓", "✓", "✓", "", "", "", ""]]
+    assert cells(table, "pg", "paper") == [["pg", "paper", "✓", "", "", "", "", "", "", ""]]
+    assert cells(table, "no-switch, no release", "not in the paper")
     assert cells(table, "", "0") == [
-        ["", "0", "✓ 1", "✓ 3", "-", "-", "58.0 (1.0)"],
-        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)"],
+        ["", "0", "✓ 1", "✓ 3", "-", "-", "58.0 (1.0)", "2", "2 (2)", "3"],
+        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1", "1 (1)", "1"],
+        ["", "0", "✓ 1", "-", "-", "-", "2.0 (1.0)", "1", "1 (1)", "1"],
     ]
-    assert cells(table, "", "1") == [["", "1", "✓ 1", "-", "-", "✓ 2", "120.4 (99.6)"]]
-    assert cells(table, "", "seeds with")[0] == ["", "seeds with", "2 of 2", "1 of 2", "0 of 2", "1 of 2", ""]
+    assert cells(table, "", "1") == [["", "1", "✓ 1", "-", "-", "✓ 2 (100)", "120.4 (99.6)", "2", "2 (2)", "2"]]
+    together = ["", "seeds with", "2 of 2", "1 of 2", "0 of 2", "1 of 2", "", "2.0", "2.0 (2.0)", ""]
+    assert cells(table, "", "seeds with")[0] == together
     assert cells(table, "rspo", "0")[0][2] == "Apple* Corner/mixed* Corner*"
-    assert table.index("| rspo | paper") < table.index("| no-switch | paper") < table.index("| pg | paper")
+    assert table.index("| rspo | paper") < table.index("| no-switch, no release |") < table.index("| pg | paper")
+
+
+def test_places_are_told_apart_in_the_table() -> None:
+    at = lambda name, cell, status="novel": policy(name, status=status, stats={f"meet({cell})": 1.0})  # noqa: E731
+    run = summary("rspo", 0, at("Corner", "0,0"), at("Corner", "4,0"), at("Corner", "0,0"), at("Edge", "2,0", "failed"))
+    assert stag_hunt_tables.places(run) == 2
+    run["strategies"][1] |= {"status": "duplicate", "accepted_by": [0.1]}
+    assert (stag_hunt_tables.places(run), stag_hunt_tables.places(run, near=False)) == (2, 1)
+
+
+def test_ticks_that_contradict_the_paper_are_listed() -> None:
+    runs = [
+        summary("pg", 0, policy("Apple"), policy("Corner")),
+        summary("pg", 1, policy("Corner")),
+        summary("pg", 2, policy("Apple"), policy("Edge")),
+        summary("rspo", 0, policy("Apple"), policy("Corner"), policy("Edge")),
+    ]
+    table = stag_hunt_tables.monster_hunt(runs)
+    assert "without a tick in the paper: pg: Corner (2 of 3 seeds)." in table
+    assert "not found here on most seeds: rspo: Chase (0 of 1 seeds)." in table
 
 
 # ---- Escalation
 
 
-def equilibrium(length: int, label: str | None = None, **more: Any) -> dict[str, Any]:
+def equilibrium(length: int, label: str | None = None, gain: float = 0.0, **more: Any) -> dict[str, Any]:
+    """A policy, and beside it what its best response says."""
     odd = (length - 1) // 2 * 2 + 1
-    return policy(
-        label or f"L={odd}-{odd + 1}", stats={"L*": float(length), "agreeing": 0.9, f"P(L={length})": 1.0}, **more
-    )
+    stats = {"L*": float(length), "agreeing": 0.9, f"P(L={length})": 1.0}
+    pair = Pair(float(length), length + gain, length, unbroken=float(label == "L=always"))
+    return policy(label or f"L={odd}-{odd + 1}", stats=stats, **more) | {"pair": pair._asdict()}
 
 
-def test_equilibria_are_counted_where_names_agree() -> None:
-    run = summary(
+def escalated(objective: str, seed: int, *policies: dict[str, Any], variant: str = "") -> dict[str, Any]:
+    run = summary(objective, seed, *policies, variant=variant)
+    return run | {"pairs": [each["pair"] for each in policies]}
+
+
+def test_equilibria_are_counted_by_four_rules() -> None:
+    run = escalated(
         "rspo",
         0,
         equilibrium(1),
         equilibrium(46, "L=always"),
+        equilibrium(44, "L=always"),
         equilibrium(2),  # not distinct from 1
         equilibrium(7, sampled="mixed"),
         equilibrium(9, status="failed"),
-        equilibrium(12),
-        policy("mixed", stats={"L*": 30.0}),
+        equilibrium(12, gain=0.7),  # the best response leaves
+        equilibrium(30, "mixed", gain=1.4),  # sloppy, but nobody gains a twentieth
     )
-    assert equilibria(run) == 3
-    assert equilibria(run, agreed=False) == 5
+    assert stag_hunt_tables.exact_equilibria(run) == 4  # 1 or 2, always, 7 and 30
+    assert stag_hunt_tables.exact_equilibria(run, tolerance=2) == 5
+    assert stag_hunt_tables.named_equilibria(run) == 3  # 1 or 2, always, 12
+    assert stag_hunt_tables.lengths_reached(run) == 8
+    assert stag_hunt_tables.lengths_apart(run) == 5  # 1 or 2, always, 7, 12, 30
 
 
 def test_the_length_that_three_of_four_games_reach() -> None:
@@ -129,31 +208,45 @@ def test_the_length_that_three_of_four_games_reach() -> None:
     policies = [policy("mixed", stats={f"P(L={k})": share for k, share in each.items()}) for each in shares]
     policies[-1]["status"] = "failed"
     assert [stag_hunt_tables._reached(p["stats"]) for p in policies] == [14, 0, 20, 15, 5]
-    policies += [equilibrium(46, "L=always"), equilibrium(42, "L=always")]  # one of them
-    assert stag_hunt_tables.lengths_reached(summary("rspo", 0, *policies)) == 3  # 14 or 15, 20, and always
+    policies += [equilibrium(46, "L=always"), equilibrium(42, "L=always")]
+    run = summary("rspo", 0, *policies)
+    assert stag_hunt_tables.lengths_apart(run) == 3  # 14 or 15, 20, and always
+    assert stag_hunt_tables.lengths_reached(run) == 6  # as the authors count: 5, 14, 15, 20, 42 and 46
 
 
 def test_escalation_shows_counts_and_the_iteration_of_full_cooperation() -> None:
-    always = equilibrium(46, "L=always")
+    always = equilibrium(46, "L=always", gain=0.3)
     runs = [
-        summary("rspo", 1, equilibrium(1), equilibrium(5), always),
-        summary("rspo", 0, equilibrium(1), always),
-        summary("rspo", 0, equilibrium(1), variant="hard switching"),
+        escalated("rspo", 1, equilibrium(1), equilibrium(5), always),
+        escalated("rspo", 0, equilibrium(1), always),
+        escalated("rspo", 0, equilibrium(1, gain=2.0), variant="hard switching"),
     ]
     table = stag_hunt_tables.escalation(runs)
-    assert cells(table, "rspo", "2") == [["rspo", "2", "2.5", "2 3", "2 3", "2.5", "2 3", "2 3", "7.7"]]
-    hard = ["rspo, hard switching", "1", "1.0", "1", "1", "1.0", "1", "-", ""]
+    assert cells(table, "rspo", "2") == [["rspo", "2", *["2.5: 2 3"] * 4, "2 3", "7.7"]]
+    hard = ["rspo, hard switching", "1", "0.0: 0", *["1.0: 1"] * 3, "-", ""]
     assert cells(table, "rspo, hard switching", "1") == [hard]
     names, lengths = cells(table, "rspo", "1")
     assert names[2] == "L=1-2* L=5-6* L=always*"
-    assert lengths[2] == "1 (90%), 5 (90%), always"
+    assert lengths[2] == "1= (0.0/1.0), 5= (0.0/5.0), always= (0.3/46.0)"
+    assert "rspo 2.5 and 2.5; rspo, hard switching 0.0 and 0.0." in table
 
 
-@pytest.mark.parametrize(("experiment", "seeds"), [("monster-hunt", 3), ("escalation", 5)])
-def test_the_experiments_have_all_seeds_of_everything(experiment: str, seeds: int) -> None:
+def test_the_best_response_to_every_policy_of_a_run_is_measured(tmp_path: Path) -> None:
+    config = preset("escalation")
+    small = dataclasses.replace(config.ppo, batch=400, updates=1)
+    config = dataclasses.replace(config, iterations=2, ppo=small, judge=dataclasses.replace(config.judge, episodes=8))
+    rspo.discover("escalation", config=config, out=tmp_path / "run", quiet=True)
+    pairs = [Pair(**pair) for pair in stag_hunt_tables.measure_equilibria(tmp_path / "run")["pairs"]]
+    assert len(pairs) == 2
+    assert all(pair.best > pair.value > 0 for pair in pairs)  # hardly trained: random play
+    assert json.loads(json.dumps(pairs[0])) == list(pairs[0])
+
+
+@pytest.mark.parametrize(("experiment", "seeds"), [("monster-hunt", 5), ("escalation", 5)])
+def test_the_games_are_published_on_seeds_that_no_setting_was_chosen_on(experiment: str, seeds: int) -> None:
     jobs, tabulate = reproduce.EXPERIMENTS[experiment].jobs, reproduce.EXPERIMENTS[experiment].tabulate
     assert len({job.name for job in jobs}) == len(jobs)
-    assert {job.seed for job in jobs} == set(range(seeds))
+    assert {job.seed for job in jobs} == set(range(100, 100 + seeds))
     assert all(" " not in job.name for job in jobs)
     assert tabulate([]).startswith("# ")  # before the first job ends
 
@@ -172,7 +265,23 @@ def test_the_jobs_are_commands_that_rspo_takes() -> None:
             config, _, _ = parse_discover(job.command[1:])
             assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
             if config.objective == "rspo":
-                assert config.method.switch == ("hard" if job.variant else "smooth")
+                by_turns = job.variant in ("hard switching", "return measure")
+                assert config.method.switch == ("hard" if by_turns else "smooth")
+
+
+def test_every_row_of_monster_hunt_has_three_seeds_and_a_place_in_the_table() -> None:
+    seeds = defaultdict(list)
+    for job in reproduce.EXPERIMENTS["monster-hunt"].jobs:
+        seeds[", ".join(filter(None, (job.objective, job.variant)))].append(job.seed)
+    assert set(seeds) == set(stag_hunt_tables.METHODS)
+    assert seeds.pop("rspo") == [100, 101, 102, 103, 104]
+    assert all(each == [100, 101, 102] for each in seeds.values())
+
+
+def test_an_ablation_of_monster_hunt_takes_away_one_thing() -> None:
+    """Without switching there are still both intrinsic rewards, and they end when the filter would be lifted."""
+    full, without = preset("monster-hunt").method, preset("monster-hunt", "no-switch").method
+    assert without == dataclasses.replace(full, switch="off")
 
 
 # ---- robots

@@ -114,6 +114,13 @@ def test_what_cannot_run_is_refused(name: str, value: Any) -> None:
         validate(changed(name, value), SPEC)
 
 
+def test_a_game_that_ends_at_the_horizon_is_not_restarted_before_it() -> None:
+    with pytest.raises(InputError, match=r"ppo\.horizon is 'end' and ppo\.padding is 'restart'"):
+        validate(merge(BASE, {"ppo": {"horizon": "end", "padding": "restart"}}, "test"), SPEC)
+    validate(merge(BASE, {"ppo": {"horizon": "cut", "padding": "restart"}}, "test"), SPEC)
+    validate(merge(BASE, {"ppo": {"horizon": "end", "padding": "drop"}}, "test"), SPEC)
+
+
 @pytest.mark.parametrize(
     ("measure", "padding"),
     [
@@ -226,10 +233,16 @@ def test_a_method_has_its_own_settings_only() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"objective": None}, {"objective": 3}, {"objective": "rsop"}])
 def test_a_record_without_an_objective_is_refused(data: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="objective"):
+    with pytest.raises(InputError, match=r"objective|method"):
         from_dict(data, "test")
 
 
 def test_suggestions() -> None:
     assert suggestion("discvoer", ["discover", "resume"]) == "Did you mean 'discover'?"
     assert suggestion("qqqq", ["b", "a"]) == "Allowed: a, b."
+
+
+def test_attempts_are_for_methods_that_train_one_policy_at_a_time() -> None:
+    config = merge(preset("four-goals-easy", "pbt-ce"), {"judge": {"attempts": 2}}, "test")
+    with pytest.raises(InputError, match=r"judge\.attempts is 2"):
+        validate(config, make("four-goals-easy").spec)

@@ -17,6 +17,9 @@ def main() -> NoReturn:
     except SystemExit as end:
         if end.code != interrupt.CODE:
             raise
+    except OSError:
+        if not interrupt.asked():  # else the terminal is gone
+            raise
     # All is kept. To take down the interpreter under threads that still compute may crash.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

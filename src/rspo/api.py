@@ -20,16 +20,16 @@ from rspo.errors import InputError, NoRendererError, RspoWarning
 from rspo.presets import preset
 from rspo.registry import has_name, make
 from rspo.report import write_report
-from rspo.rollout.collector import staged
+from rspo.rollout.collector import Collector, collector
 from rspo.runs.logs import check_log, logging
 from rspo.runs.run import Run
-from rspo.search.pictures import pictures, strategies_played
 from rspo.screen.view import View
 from rspo.search import memory
 from rspo.search.archive import Archive
 from rspo.search.check import adapt, built_in, check_env, label
 from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
-from rspo.search.loop import Found, Position, Tools, keys, search
+from rspo.search.loop import Found, Position, Tools, evaluation_key, search
+from rspo.search.pictures import pictures, strategies_played
 from rspo.search.population import diversity_of
 
 CHECKPOINT_SECONDS = 5.0
@@ -71,9 +71,14 @@ def discover(
     return _carry_out(world, config, run, view, log)
 
 
-def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | None = None) -> Archive:
-    """Go on with an interrupted run, to the same result as if nothing had happened."""
+def resume(
+    run: str | Path, *, env: Any = None, iterations: int | None = None, quiet: bool = False, log: str | None = None
+) -> Archive:
+    """Go on with an interrupted run, to the same result as if nothing had happened; or with a finished one, to more
+    `iterations`, as if it had been begun with these."""
     opened = Run.open(Path(run))
+    if iterations is not None:
+        opened = opened.extended(iterations)
     check_log(log, opened.path)
     world = _world(opened, env)
     if jax.device_count() != opened.devices:
@@ -106,12 +111,12 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
     validate(config, world.spec)
     memory.check(world, config, _warn, learning=False)
     compilation_cache()
-    tools = Tools(world, config)
     kept = list(archive)  # as they were: their mean returns belong to their thresholds
-    with staged(world):
+    with collector(world) as collect:
+        tools = Tools(collect, config)
         for strategy in kept:
             earlier = Archive(config, kept[: strategy.index])
-            key = keys(config, strategy.index, strategy.attempt).evaluate
+            key = evaluation_key(config, strategy)
             evaluation, _ = tools.evaluate(strategy.policy, tools.references(earlier), key)
             archive.replace(dataclasses.replace(strategy, evaluation=evaluation))
     return archive
@@ -137,13 +142,14 @@ def crossplay(
         raise InputError(f"Cross-play is for environments of two agents, but {config.env} has {world.spec.agents}.")
     if len(archive) == 0:
         raise InputError(f"There are no strategies for {config.env} yet: cross-play needs one or more.")
-    usual = usual_episodes(world, len(archive), config.judge.episodes)
-    judge = dataclasses.replace(config.judge, episodes=usual if episodes is None else episodes)
-    config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
-    validate(config, world.spec)
-    memory.check(world, config, _warn, learning=False)
-    compilation_cache()
-    return cross_play(world, archive, config.judge.episodes, config.seed)
+    with collector(world) as collect:
+        usual = usual_episodes(collect, len(archive), config.judge.episodes)
+        judge = dataclasses.replace(config.judge, episodes=usual if episodes is None else episodes)
+        config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
+        validate(config, world.spec)
+        memory.check(world, config, _warn, learning=False)
+        compilation_cache()
+        return cross_play(collect, archive, config.judge.episodes, config.seed)
 
 
 def world_of(run: str | Path) -> AnyEnv:
@@ -171,29 +177,29 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
     compilation_cache()
     with contextlib.ExitStack() as stack:
         stack.enter_context(interrupt.deferred(view.say))
-        stack.enter_context(staged(env))
+        collect = stack.enter_context(collector(env))
         if run is not None:
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)
-        start = run.load_checkpoint(len(archive)) if run else None
+        start = run.load_checkpoint(archive) if run else None
         played = run.load_cross_play() if run else None
         metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
         event: Position | Found | None = None
         saved = time.monotonic()
         try:
-            for event in search(env, config, archive, start):
+            for event in search(collect, config, archive, start):
                 # What was trained to the end is kept before it is played, described and drawn: that may fail.
-                trained = isinstance(event, Found) or len(event.rows) == config.ppo.updates
+                trained = isinstance(event, Found) or len(event.rows[0]) == config.ppo.updates
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
                     saved = time.monotonic()
+                interrupt.check()  # before anything is shown: the terminal may be gone
                 view.show(event)
                 if metrics is not None:
                     metrics.show(event)
-                interrupt.check()
             if run is not None:
-                _illustrate(env, run, archive, played, view)
+                _illustrate(collect, run, archive, played, view)
         except KeyboardInterrupt:
             archive.interrupted = True
             if run and event is not None:
@@ -205,26 +211,29 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
     return archive
 
 
-def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
+def _illustrate(collect: Collector, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
     """Cross-play, diversity and the pictures of a finished run; what the folder has already is not played again."""
+    env = collect.env
     if played is None and env.spec.agents == 2:
         view.say(f"playing each of {len(archive)} strategies with every other one")
-        played = cross_play(env, archive, usual_episodes(env, len(archive), run.config.judge.episodes), run.config.seed)
+        episodes = usual_episodes(collect, len(archive), run.config.judge.episodes)
+        played = cross_play(collect, archive, episodes, run.config.seed)
         run.save_cross_play(played)
     novel = [strategy for strategy in archive if strategy.status == "novel"]
-    if len(novel) > 1 and (states := run.visited(novel)):
+    # What a policy with memory does is no function of a single state, which is what the score compares.
+    comparable = len(novel) > 1 and not any(strategy.policy.recurrent for strategy in novel)
+    if comparable and (states := run.visited(novel)):
         run.save_diversity(diversity_of(novel, states))
-    finished = strategies_played(env, archive, view.say)
+    finished = strategies_played(collect, archive, view.say)
     run.save_pictures(pictures(env, finished, played))
-    if isinstance(env, HostEnv):
-        try:
-            run.save_pictures(decoration.files(env, "photographs", partial(env.photographs, finished), ".png"))
-        except NoRendererError as error:
-            view.say(str(error))
+    try:
+        run.save_pictures(decoration.files(env, "photographs", partial(env.photographs, finished), ".png"))
+    except NoRendererError as error:
+        view.say(str(error))
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=4)
+    warnings.warn(text, RspoWarning, stacklevel=4)
 
 
 def compilation_cache() -> None:

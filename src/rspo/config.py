@@ -65,6 +65,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "ppo.minibatches": (1, 10**8),
     "ppo.hidden": (1, 10**4),
     "ppo.layers": (1, 100),
+    "ppo.chunk": (1, 10**7),
     "ppo.gamma": (0, 1),
     "ppo.gae_lambda": (0, 1),
     "ppo.momentum": (0, 0.9999),
@@ -96,14 +97,26 @@ def validate(config: Config, spec: Spec) -> None:
             "measure.of is 'return' and ppo.padding is 'restart': several episodes follow on one another, and only the "
             "first would be measured. Set ppo.padding to 'drop' or 'count', or measure.of to 'actions'."
         )
+    if ppo.horizon == "end" and ppo.padding == "restart":
+        raise InputError(
+            "ppo.horizon is 'end' and ppo.padding is 'restart': the horizon cuts through the episode that began last, "
+            "which does not end there. Set ppo.padding to 'count' or 'drop', or ppo.horizon to 'cut'."
+        )
+    if config.judge.attempts > 1 and config.method.plan(config.iterations).per_round > 1:
+        raise InputError(
+            f"judge.attempts is {config.judge.attempts}, but this method trains several policies in one round, which "
+            "cannot be tried again one by one. Leave judge.attempts at 1."
+        )
     if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon
         raise InputError(
             f"ppo.batch is {ppo.batch}, but it must be a multiple of the episode length {spec.horizon}: try {near}."
         )
-    samples = ppo.batch * spec.agents
+    samples, kind = ppo.batch * spec.agents, "samples"
+    if ppo.memory != "none":
+        samples, kind = -(-spec.horizon // ppo.chunk) * samples // spec.horizon, "sequences"
     if samples % ppo.minibatches:
-        raise InputError(f"ppo.minibatches is {ppo.minibatches}, but it must divide the {samples} samples of a batch.")
+        raise InputError(f"ppo.minibatches is {ppo.minibatches}, but it must divide the {samples} {kind} of a batch.")
 
 
 def _flat(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -48,15 +48,19 @@ def _four_goals_method(method: Method, release: float) -> Method:
     """The paper uses no intrinsic reward in 4-Goals; only the no-switch ablation needs one."""
     if not isinstance(method, RSPO):
         return method
-    return dataclasses.replace(method, lambda_b=0.001 if method.switch == "off" else 0.0, release=release)
+    if method.switch == "off":
+        return dataclasses.replace(method, lambda_b=0.001)
+    return dataclasses.replace(method, lambda_b=0.0, release=release)
 
 
-# The paper has a learning rate of 3e-4, an entropy coefficient of 0.05 and no number of updates: docs/experiments.md
-# has what each does. In the easy mode rewards are not rare, and a long momentum could swing a finished policy away.
-_EASY = PPO(updates=200, learning_rate=1e-3, decay=(0.5, 1.0), entropy_coefficient=0.1, entropy_decay=(0.5, 1.0))
-# In the others Adam follows noise until a small landmark is found: large steps along a long mean.
-_MEDIUM = dataclasses.replace(_EASY, updates=400, learning_rate=3e-3, momentum=0.98)
-_HARD = dataclasses.replace(_MEDIUM, updates=1200, decay=(0.6, 1.0), entropy_decay=(0.5, 0.9))
+# The paper's settings, but for the learning rate of 3e-4, two hidden layers, and what falls to 0 in the second half. It
+# gives no number of updates: these are those of the authors' code. The game ends at its horizon: docs/experiments.md
+# has what comes of not knowing that, and what each of the other choices does.
+_MEDIUM = PPO(updates=200, learning_rate=3e-3, decay=(0.5, 1.0), entropy_decay=(0.5, 1.0), horizon="end")
+_HARD = dataclasses.replace(_MEDIUM, updates=400)
+# Where landmarks stand still, a policy sharpens within ten updates. Twice the paper's entropy bonus of 0.05 likely
+# keeps more ways to its landmark in it, so that fewer are odd enough to pass for a new strategy.
+_EASY = dataclasses.replace(_MEDIUM, updates=50, learning_rate=2e-3, entropy_coefficient=0.1)
 FOUR_GOALS = {
     env: Config(env, 7, ppo=ppo, measure=Measure(alpha=alpha), judge=Judge(quality=0.8))
     for env, ppo, alpha in (
@@ -69,20 +73,19 @@ FOUR_GOALS = {
 
 
 def _stag_hunt_method(method: Method, objective: str, env: str) -> Method:
-    """The paper's weights of both intrinsic rewards, less what an ablation leaves out; smoothed switching. Without
-    switching there is the paper's soft objective, which is behaviour-driven only."""
+    """The paper's weights of both intrinsic rewards and smoothed switching, less what an ablation leaves out."""
     if not isinstance(method, RSPO):
         return method
-    lambda_b = 0.0 if objective == "no-intrinsic" else 0.2
-    lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only", "no-switch") else 1.0
     if method.switch != "off":
         method = dataclasses.replace(method, switch="smooth")
+    lambda_b = 0.0 if objective == "no-intrinsic" else 0.2
+    lambda_r = 0.0 if objective in ("no-intrinsic", "behaviour-only") else 1.0
     method = dataclasses.replace(method, lambda_b=lambda_b, lambda_r=lambda_r, streams="grouped")
     # With the paper's own choices cooperation did not grow, and nobody chased the monster (docs/experiments.md).
     method = dataclasses.replace(method, rejected="mask", error_scale="batch")
     if env == "escalation":
-        return dataclasses.replace(method, predictor_data="mixed", ungated=0.5 if lambda_r else 0.0)
-    return dataclasses.replace(method, release=0.25, ungated=0.4 if lambda_r else 0.0, ungated_every=2)
+        return dataclasses.replace(method, predictor_data="mixed")
+    return dataclasses.replace(method, release=0.25)
 
 
 # The paper's settings, but for the learning rate of 1e-3, the number of updates, which it does not give, and two hidden
@@ -100,7 +103,8 @@ STAG_HUNTS = {
         "monster-hunt",
         20,
         ppo=dataclasses.replace(_STAG_HUNT, batch=12800, updates=200),
-        measure=Measure(alpha=0.6, cap=3.0, discount=0.995),
+        # At the paper's 0.6 nearly all is accepted with such a cap; the authors' configuration has 0.8.
+        measure=Measure(alpha=0.8, cap=3.0, discount=0.995),
         judge=Judge(quality=0.25),  # picking apples earns a seventh of hunting, and is a strategy
     ),
     "escalation": Config(

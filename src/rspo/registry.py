@@ -118,6 +118,7 @@ METHODS = Registry(
             "rspo.methods.base:Method",
             "PPO with restarts: the task's reward alone, a new initialisation each iteration",
         ),
+        "pbt-ce": Entry("rspo.methods.pbt_ce:PBTCE", "a population that maximises the cross-entropy to its others"),
     },
 )
 

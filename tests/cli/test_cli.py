@@ -183,8 +183,8 @@ def test_the_file_may_name_the_environment_and_the_command_another(tmp_path: Pat
         ('[ppo]\npadding = "some"', "'ppo.padding' to 'some', but allowed are: count, drop"),
         ("[ppo]\ndecay = [1]", "'ppo.decay' to [1], but it must be a list of 2 numbers"),
         ('objective = "rsop"', "Did you mean 'rspo'?"),
-        ("objective = 3", "objective"),
-        ('objective = ["rspo"]', "objective"),
+        ("objective = 3", "method"),
+        ('objective = ["rspo"]', "method"),
         ("env = 3", "env"),
         ('env = ["four-goals-easy"]', "env"),
         ("[ppo]\nbatch = 100", "ppo.batch is 100, but it must be a multiple of the episode length 16: try 96."),
@@ -222,7 +222,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
         (("discover", "four-goals-esy"), "Unknown environment 'four-goals-esy'. Did you mean 'four-goals-easy'?"),
         (("discover", "--seed", "3", "four-goals-esy"), "Unknown environment 'four-goals-esy'."),
         (("discover", ""), "environment"),
-        (("discover", "four-goals-easy", "--objective", "rsop"), "Unknown objective 'rsop'. Did you mean 'rspo'?"),
+        (("discover", "four-goals-easy", "--objective", "rsop"), "Unknown method 'rsop'. Did you mean 'rspo'?"),
         (("discover", "four-goals-easy", "--ppo.batch", "1000"), "ppo.batch is 1000"),
         (("discover", "four-goals-easy", "--ppo.batch", "1000000000000"), "ppo.batch is"),
         (("discover", "four-goals-easy", "--measure.alpha", "-1"), "measure.alpha is -1.0"),
@@ -416,5 +416,6 @@ def test_play_in_a_pipe_prints_the_last_moment(finished: Path) -> None:
 
 
 def test_play_is_repeatable_and_follows_its_seed(finished: Path) -> None:
-    sampled = [here("play", finished, "0", "--sampled", "--seed", seed).out for seed in ("1", "1", "2")]
-    assert sampled[0] == sampled[1] != sampled[2]
+    first, again, *others = (here("play", finished, "0", "--sampled", "--seed", seed).out for seed in "11234567")
+    assert first == again
+    assert {first} != set(others)  # two may look alike in the end, but not all

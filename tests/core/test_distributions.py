@@ -88,6 +88,99 @@ def test_log_prob_has_the_gradient_of_cross_entropy():
     np.testing.assert_allclose(gradient, np.eye(3)[1] - np.exp(log_softmax(logits)), atol=1e-6)
 
 
+# --- masks ---
+
+
+@st.composite
+def masks(draw, shape=(3, 4)):
+    """Some choices, at least one."""
+    mask = draw(arrays(bool, shape))
+    for row in mask.reshape(-1, shape[-1]):
+        row[draw(st.integers(0, shape[-1] - 1))] = True
+    return mask
+
+
+@BACKENDS
+@given(logits=LOGITS, mask=masks())
+def test_a_mask_leaves_the_distribution_of_the_allowed_choices(backend, logits, mask):
+    """Renormalised over them."""
+    found = Categorical(backend(logits)).allowing(backend(mask))
+    assert found.log_probs.dtype == np.float32
+    for row in range(3):
+        allowed = np.flatnonzero(mask[row])
+        wanted = log_softmax(logits[row, allowed])
+        np.testing.assert_allclose(found.log_probs[row, allowed], wanted, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found.entropy()[row], -(np.exp(wanted) * wanted).sum(), rtol=1e-4, atol=1e-5)
+        assert found.mode()[row] == allowed[logits[row, allowed].argmax()]
+    for action in range(4):
+        chosen = found.log_prob(backend(np.full(3, action)))
+        for row in range(3):
+            if mask[row, action]:
+                wanted = log_softmax(logits[row, mask[row]])[mask[row, :action].sum()]
+                np.testing.assert_allclose(chosen[row], wanted, rtol=1e-5, atol=1e-5)
+            else:
+                assert np.exp(chosen[row]) == 0
+                assert np.isfinite(chosen[row])
+
+
+LARGEST = np.nextafter(np.float32(1), np.float32(0))
+UNIFORM = st.one_of(st.sampled_from([np.float32(0), LARGEST]), NUMBERS(0, 1, exclude_max=True))
+
+
+@BACKENDS
+@given(logits=LOGITS, mask=masks(), uniform=arrays(np.float32, 3, elements=UNIFORM))
+def test_what_is_forbidden_is_never_drawn(backend, logits, mask, uniform):
+    drawn = Categorical(backend(logits)).allowing(backend(mask)).sample(backend(uniform))
+    assert drawn.dtype == np.int32
+    assert mask[np.arange(3), drawn].all()
+
+
+@BACKENDS
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    choices=st.sampled_from([300, 5000]),
+    share=st.sampled_from([0.01, 0.5, 0.99]),
+    scale=st.sampled_from([0.0, 1.0, 20.0]),
+)
+def test_nor_is_it_among_very_many_whose_probabilities_do_not_add_up_to_one(backend, seed, choices, share, scale):
+    """In single precision: 0, the largest number below 1, and those where one choice's slice ends."""
+    rng = np.random.default_rng(seed)
+    logits, mask = (scale * rng.standard_normal(choices)).astype(np.float32), rng.random(choices) < share
+    mask[rng.integers(choices - 1)] = True
+    mask[-1] = False  # who runs beyond the sum ends here
+    edges = np.cumsum(np.exp(Categorical(logits).allowing(mask).log_probs))[rng.integers(0, choices, 20)]
+    near = np.concatenate([edges, np.nextafter(edges, np.float32(0)), np.nextafter(edges, np.float32(2))])
+    uniform = np.clip([0.0, LARGEST, *near, *rng.random(20, np.float32)], 0, LARGEST).astype(np.float32)
+    many = lambda row: backend(np.broadcast_to(row, (len(uniform), choices)).copy())  # noqa: E731
+    drawn = Categorical(many(logits)).allowing(many(mask)).sample(backend(uniform))
+    assert mask[np.asarray(drawn)].all()
+
+
+@BACKENDS
+@given(logits=arrays(np.float32, 4, elements=NUMBERS(-5, 5)), mask=masks((4,)))
+def test_the_allowed_choices_are_drawn_with_their_probabilities(backend, logits, mask):
+    count = 1000
+    uniform = (np.arange(count, dtype=np.float32) + 0.5) / count
+    masked = Categorical(backend(np.broadcast_to(logits, (count, 4)))).allowing(backend(np.tile(mask, (count, 1))))
+    expected = np.zeros(4)
+    expected[mask] = np.exp(log_softmax(logits[mask])) * count
+    assert np.abs(np.bincount(masked.sample(backend(uniform)), minlength=4) - expected).max() <= 1.01
+
+
+def test_no_gradient_reaches_what_is_forbidden():
+    logits, mask = jnp.asarray([0.3, -1.0, 2.0, 0.5]), jnp.asarray([True, False, True, False])
+    for value in (lambda d: d.log_prob(jnp.asarray(0)), lambda d: d.entropy()):
+        gradient = np.asarray(jax.grad(lambda x, value=value: value(Categorical(x).allowing(mask)))(logits))
+        assert not gradient[[1, 3]].any()
+        wanted = jax.grad(lambda x, value=value: value(Categorical(x)))(logits[jnp.asarray([0, 2])])
+        np.testing.assert_allclose(gradient[[0, 2]], wanted, atol=1e-6)
+
+
+def test_no_mask_allows_everything():
+    found = Categorical(np.zeros((3, 4)))
+    assert found.allowing(None) is found
+
+
 MEANS = arrays(np.float32, (3, 2), elements=NUMBERS(-5, 5))
 LOG_STD = arrays(np.float32, 2, elements=NUMBERS(-5, 2))
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import plain
 from rspo.core.policies import Normalizer, init_mlp, init_normalizer, init_policy, uniform_policy
-from rspo.core.types import Discrete, Spec
+from rspo.core.spaces import Discrete
+from rspo.core.types import Spec
 
 SPEC = Spec(obs_size=6, action_space=Discrete(5), horizon=3)
 
@@ -42,14 +43,14 @@ def test_layers_of_one_policy_are_drawn_apart():
     mlp = init_mlp((8, 8, 8, 8), 2**0.5, jax.random.key(0))
     assert not np.allclose(mlp.weights[0], mlp.weights[1])
     policy = init_policy(SPEC, 1, 8, 2, False, jax.random.key(0))
-    assert not np.allclose(policy.actor.weights[0], policy.critic.weights[0])
+    assert not np.allclose(policy.actor.net.weights[0], policy.critic.weights[0])
 
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_fresh_policy_has_the_asked_shape_and_is_nearly_uniform(layers):
     policy = init_policy(SPEC, channels=4, hidden=16, layers=layers, normalize=True, key=jax.random.key(1))
     obs = jax.random.normal(jax.random.key(2), (7, 6))
-    assert [w.shape for w in policy.actor.weights] == [(6, 16), *[(16, 16)] * (layers - 1), (16, 5)]
+    assert [w.shape for w in policy.actor.net.weights] == [(6, 16), *[(16, 16)] * (layers - 1), (16, 5)]
     assert policy.values(obs).shape == (7, 4)
     assert np.abs(np.exp(policy(obs).log_probs) - 0.2).max() < 0.02
     assert init_policy(SPEC, 4, 16, layers, False, jax.random.key(1)).normalizer is None

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from rspo.text import LONGEST, printable
 
 import product
 import rspo
@@ -21,6 +20,7 @@ from product import Outcome, assert_refused, here, rewritten
 from rspo.errors import InputError, RspoError
 from rspo.runs.run import summary
 from rspo.screen.view import strategy_table
+from rspo.text import LONGEST, printable
 
 # Colours, a bell, the same in one byte, both kinds of direction marks, a new line, the return of the carriage, markup.
 EVIL = "\x1b[31m\x07\x9b1m\x7f\u202e\u2066\u200f\n\rrspo: all is well.\u2028[red]x[/]:smile:"
@@ -184,7 +184,7 @@ def test_the_names_of_strategies_are_shown_plainly(run: Path, name: str) -> None
 
 def test_a_warning_is_one_plain_line() -> None:
     code = (
-        "import json, warnings; from rspo import cli; "
+        "import json, warnings; from rspo.cli import main as cli; "
         "cli.VERBS['list'] = lambda _: warnings.warn(json.loads(input())); cli.main()"
     )
     command = [sys.executable, "-c", code, "list"]

@@ -15,14 +15,15 @@ import rspo
 from product import assert_refused, here
 from rspo.core.distributions import Categorical
 from rspo.core.policies import uniform_policy
-from rspo.core.types import Box, Discrete, Spec, Step
+from rspo.core.spaces import Box, Discrete
+from rspo.core.types import Spec, Step
 from rspo.envs.adapters.gymnasium import GymEnv, GymVector
 from rspo.envs.adapters.pettingzoo import ParallelWorld
 from rspo.envs.base import Env
 from rspo.errors import EnvironmentFailure, InputError
-from rspo.rollout.collector import collect
 from rspo.rollout.host import episode_seeds
 from rspo.search.check import adapt
+from worlds import collect
 
 KEY = jax.random.key(3)
 TINY = {"iterations": 2, "ppo": {"updates": 2, "epochs": 2, "minibatches": 2}, "judge": {"episodes": 4}, "quiet": True}
@@ -70,7 +71,7 @@ def test_gymnasiums_episodes_are_collected_as_they_are():
                 break
         assert terminated
         assert not played.live[t + 1 :, n].any()
-        np.testing.assert_array_equal(played.last_obs[n, 0], obs)
+        np.testing.assert_array_equal(played.last.obs[n, 0], obs)
 
 
 class Counter(gymnasium.Env):

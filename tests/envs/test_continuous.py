@@ -11,17 +11,20 @@ import pytest
 
 import rspo
 from product import results
-from rspo.config import Config
 from rspo.core.distributions import Gaussian
-from rspo.core.policies import LOG_STD, GaussianMLP, init_policy
-from rspo.core.types import Box, Descriptor, Samples, Spec, Step
-from rspo.envs.base import Env, HostEnv, HostStep, Instances
+from rspo.core.policies import init_policy
+from rspo.core.policies.policy import LOG_STD
+from rspo.core.spaces import Box
+from rspo.core.types import Descriptor, Samples, Spec, View
+from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.learn.ppo import PPO
 from rspo.learn.trainer import make_trainer
-from rspo.methods.base import Method
+from rspo.methods.base import Method, Plan, Setup
 from rspo.methods.references import Measure, step_nll
 from rspo.methods.reward_model import init_reward_model
+from rspo.rollout.collector import collector
 from rspo.runs.run import Run
+from worlds import Slope
 
 SPACE = Box((-0.4, 0.0, -np.inf), (0.4, 10.0, 3.0))
 SPEC = Spec(4, SPACE, horizon=3)
@@ -65,7 +68,8 @@ def test_the_nll_of_a_step_is_the_density_or_the_distance_capped(gaussian, cap):
     policy = eqx.tree_at(lambda p: p.actor.log_std, policy, jnp.asarray([0.5, -1.0, 0.0]))
     obs, action = rng.standard_normal((9, 4), np.float32), 2 * rng.standard_normal((9, 3), np.float32)
     counted = np.arange(9) < 7
-    nll = step_nll(policy, Samples(obs, action, np.zeros(9), counted), Measure(gaussian=gaussian, cap=cap))
+    samples = Samples(View(obs), action, np.zeros(9), counted, np.ones(9, bool))
+    nll = step_nll(policy, samples, Measure(gaussian=gaussian, cap=cap))
     mean, std = np.asarray(policy(obs).mean, np.float64), np.exp([0.5, -1.0, 0.0])
     density = (((action - mean) / std) ** 2 / 2 + np.log(std) + 0.5 * np.log(2 * np.pi)).sum(-1)
     wanted = density if gaussian == "density" else ((action - mean) ** 2 / 2).sum(-1)
@@ -78,20 +82,6 @@ def test_the_reward_model_takes_the_action_as_it_is():
     obs, action = np.ones((5, 4), np.float32), np.random.default_rng(0).standard_normal((5, 3), np.float32)
     np.testing.assert_allclose(model(obs, action), model.net(jnp.concatenate([obs, action], -1))[..., 0], rtol=1e-6)
     assert model.net.weights[0].shape == (7, 8)
-
-
-class Slope(Env):
-    """A JAX environment with continuous actions: pays what it gets."""
-
-    @property
-    def spec(self):
-        return Spec(1, Box((0.0,), (10.0,)), horizon=2)
-
-    def reset(self, noise):
-        return (), jnp.ones((1, 1))
-
-    def step(self, state, action, noise):
-        return (), Step(jnp.ones((1, 1)), action[:, 0], jnp.asarray(False))
 
 
 def test_jax_environments_may_have_continuous_actions_too():
@@ -139,8 +129,12 @@ SETTINGS = {
 def test_the_ratios_of_a_first_pass_are_one_on_a_host_too():
     """Its players give no log-probabilities: the learner asks the policy that acted, before it changes."""
     settings = PPO(batch=96, updates=3, epochs=1, hidden=8, learning_rate=0.1, normalize_obs=True)
-    trainer = make_trainer(TwoPeaks(), Config("peaks", 1, objective="pg", method=Method(), ppo=settings), 3)
-    _, metrics = trainer.advance(trainer.init(jax.random.key(0)), None, jax.random.key(1), 3)
+    setup = Setup(TwoPeaks().spec, Plan(), 0)
+    keys = jax.random.split(jax.random.key(0), 2)
+    with collector(TwoPeaks()) as play:
+        trainer = make_trainer(play, Method(), settings, Measure(), setup, 3)
+        _, metrics = trainer.advance(trainer.init(keys[:1]), None, keys[1:], 3)
+    assert metrics["approx_kl"].shape == (3, 1)
     np.testing.assert_allclose(metrics["approx_kl"], 0.0, atol=1e-6)
 
 
@@ -157,7 +151,7 @@ def test_both_peaks_are_found(finished):
     assert archive.distinct == 2
     for strategy in archive:
         assert strategy.evaluation.greedy_return_mean > 2.7  # of 3
-        assert isinstance(strategy.policy.actor, GaussianMLP)
+        assert strategy.policy.actor.log_std.shape == (1,)
 
 
 def test_a_kept_policy_acts_in_the_environments_units(finished):

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from mpe2 import simple_v3
 
 from rspo.core.policies import uniform_policy
-from rspo.core.types import Discrete, Trajectory
+from rspo.core.spaces import Discrete
+from rspo.core.types import Trajectory
 from rspo.envs.four_goals import NOWHERE, FourGoals
 from rspo.registry import make
-from rspo.rollout.collector import collect
+from worlds import collect
 
 STAY, RIGHT, LEFT, UP, DOWN = range(5)
 MODES = ("easy", "medium", "hard")

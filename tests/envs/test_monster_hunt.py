@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from plain_games import GRID, PlainMonsterHunt, spawn
 from rspo.core.distributions import Categorical
-from rspo.core.types import Discrete, Played, Trajectory
-from rspo.envs.monster_hunt import MonsterHunt, State, heatmap_in, meeting_heatmap, statistics
-from rspo.rollout.collector import collect
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Played, Trajectory
+from rspo.envs.monster_hunt import (
+    MonsterHunt,
+    State,
+    count_places,
+    heatmap_in,
+    meeting_heatmap,
+    place_in,
+    statistics,
+)
+from worlds import collect
 
 STAY, RIGHT, LEFT, UP, DOWN = range(5)
 SECOND_CLOSEST, VERTICAL, SECOND_EATS = 1, 2, 4  # coins that show their other side
@@ -456,7 +465,7 @@ def games():
     """The recorded episodes of each player."""
     env, count = MonsterHunt(), len(GROUPS) * EPISODES
     program = jax.jit(lambda key: collect(env, everybody, count, key, record=True))
-    every = dataclasses.replace(jax.device_get(program(jax.random.key(0))), last_obs=None)
+    every = dataclasses.replace(jax.device_get(program(jax.random.key(0))), last=None)
     return {group: part(every, slice(i * EPISODES, (i + 1) * EPISODES)) for i, group in enumerate(GROUPS)}
 
 
@@ -468,8 +477,9 @@ def part(trajectory, columns):
 @pytest.mark.parametrize("name", PLAYERS)
 def test_scripted_players_have_their_names(games, name, slips):
     descriptor = MonsterHunt().describe(games[name, slips])
-    assert descriptor.label == PLAYERS[name][1], descriptor.stats
-    assert descriptor.clear == (descriptor.label != "mixed")
+    weak = (name, slips) == ("chase", SLOPPY)  # whoever slips while chasing would better wait in the centre
+    assert descriptor.label == ("weak Chase" if weak else PLAYERS[name][1]), descriptor.stats
+    assert descriptor.clear == (descriptor.label not in ("mixed", "weak Chase"))
 
 
 def test_random_play_is_mixed(games):
@@ -498,6 +508,51 @@ def test_scripted_returns(games):
     names = ("apples", "one corner", "middle of an edge", "centre", "chase")
     returns = [games[name, SHARP].reward.sum(0).mean() for name in names]
     np.testing.assert_allclose(returns, [23, 56, 71, 96, 127], rtol=0.06)
+
+
+def test_a_chase_that_earns_less_than_waiting_in_the_centre_is_weak(games):
+    """The same episodes, with penalties enough: still a Chase by what is done, no longer by what it earns."""
+    played = games["chase", SHARP]
+    for price, label in ((0.5, "Chase"), (1.0, "weak Chase")):
+        descriptor = MonsterHunt().describe(dataclasses.replace(played, reward=played.reward - price))
+        assert (descriptor.label, descriptor.clear) == (label, label == "Chase")
+        assert descriptor.stats["Chase"] > 0.9
+    assert 50 * 0.5 < 127 - 96 < 50 * 1.0
+
+
+# --- places ---
+
+
+def waiting(label, clear=True, **cells):
+    """By the heat map: cells as x1y2=share."""
+    stats = {f"meet({cell[1]},{cell[3]})": share for cell, share in cells.items()}
+    return Descriptor(label, stats, clear=clear)
+
+
+@pytest.mark.parametrize(("name", "cell"), [("one corner", (0, 0)), ("another corner", (4, 0)), ("centre", (2, 2))])
+def test_the_place_is_the_cell_where_they_meet_most(games, name, cell):
+    assert place_in(MonsterHunt().describe(games[name, SLOPPY]).stats) == cell
+    assert place_in({"together": 0.0}) is None
+
+
+def test_places_are_counted_by_name_and_heat_map(games):
+    every = {name: MonsterHunt().describe(games[name, slips]) for name, slips in GROUPS if slips == SHARP}
+    assert count_places(every.values()) == 9  # two corners, all four by turns, two edges, two inside, Apple, Chase
+    assert count_places([every["one corner"], every["another corner"]]) == 2
+    assert count_places([every["chase"]] * 3) == 1
+
+
+def test_neighbours_on_an_edge_are_one_place_if_they_have_half_in_common():
+    edge = waiting("Edge", x1y0=0.6, x2y0=0.4)
+    assert count_places([edge, waiting("Edge", x1y0=0.3, x2y0=0.7)]) == 1
+    assert count_places([edge, waiting("Edge", x2y0=0.4, x3y0=0.6)]) == 2
+    assert count_places([edge, waiting("Interior", x1y0=0.6, x2y0=0.4)]) == 2
+    assert count_places([edge, waiting("mixed", clear=False, x4y4=1.0)]) == 1
+
+
+def test_a_chase_has_no_place():
+    assert count_places([waiting("Chase", x1y1=1.0), waiting("Chase", x3y3=1.0)]) == 1
+    assert count_places([waiting("weak Chase", clear=False, x1y1=1.0)]) == 0
 
 
 def trajectory_of(agents, monster, events=None):

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 import rspo
-from rspo.config import Config
+from rspo.core.members import alone, member
 from rspo.learn.ppo import PPO
 from rspo.learn.trainer import make_trainer
+from rspo.methods.base import Plan, Setup
 from rspo.methods.references import Measure, References
 from rspo.methods.reward_model import fit, init_predictor
 from rspo.methods.rspo import RSPO
-from rspo.rollout.collector import collect
-from worlds import Ladder, Rooms, Tabular
+from rspo.rollout.collector import collector
+from worlds import Ladder, Rooms, Tabular, collect
 
 ENV = Rooms(doors=3, depth=5, consolation=0.25, blind=True)
 BEST = 5.0
@@ -93,9 +94,13 @@ def test_paid_step_by_step_nobody_learns_to_stop():
 def trained(method, references, updates=60):
     """Training under given references; the metrics of the first and of the last update."""
     settings = PPO(batch=384, updates=updates, learning_rate=1e-2, hidden=16, layers=1, entropy_coefficient=0.0)
-    trainer = make_trainer(ENV, Config("rooms", iterations=1, method=method, ppo=settings), rows=updates)
-    state, table = trainer.advance(trainer.init(jax.random.key(0)), references, jax.random.key(1), updates)
-    return state.policy, {name: (float(row.ravel()[0]), float(row.ravel()[-1])) for name, row in table.items()}
+    setup = Setup(ENV.spec, Plan(), capacity=1)
+    trainer = make_trainer(collector(ENV), method, settings, references.measure, setup, rows=updates)
+    start, keys = trainer.init(jax.random.key(0)[None]), jax.random.key(1)[None]
+    state, table = trainer.advance(start, references, keys, updates)
+    return member(state.policy, 0), {
+        name: (float(row.ravel()[0]), float(row.ravel()[-1])) for name, row in table.items()
+    }
 
 
 def always(door):
@@ -103,9 +108,8 @@ def always(door):
 
 
 def reference_to(door, delta, memory=()):
-    one = lambda tree: jax.tree.map(lambda leaf: leaf[None], tree)  # noqa: E731
     delta, mask = jnp.asarray([delta]), jnp.asarray([True])
-    return References(one(always(door)), delta, jnp.zeros(1), one(memory), mask, Measure())
+    return References(alone(always(door)), delta, jnp.zeros(1), alone(memory), mask, Measure())
 
 
 OTHER = float(np.log(np.exp(4) + 2))  # the NLL of an action that the reference does not prefer

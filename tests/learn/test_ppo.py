@@ -12,46 +12,50 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plain
-from rspo.config import Config
-from rspo.core import devices as parallel
+from rspo.core import devices
+from rspo.core.members import alone, member
 from rspo.core.policies import init_normalizer
+from rspo.core.types import Samples, View
 from rspo.learn import ppo
-from rspo.learn.ppo import PPO, Batch
+from rspo.learn.ppo import PPO, Lesson, Values
 from rspo.learn.trainer import make_trainer
-from rspo.methods.base import Method, Score
+from rspo.methods.base import Method, Plan, Score, Setup
+from rspo.methods.references import Measure
+from rspo.rollout.collector import collector
 from worlds import Bandit, Clock, Steady
 
 SEEDS = st.integers(0, 2**32 - 1)
 CHANNELS = 3
 
 
-def nothing(policy):
-    return jnp.zeros(())
-
-
 # --- advantages ---
 
-advantages = jax.jit(ppo.advantages, static_argnums=0)
+
+@partial(jax.jit, static_argnums=(0, 4))
+def advantages(config, policy, trajectory, score, channels):
+    values = Values(policy.values(trajectory.view), policy.values(trajectory.last))
+    return ppo.advantages(config, values, trajectory, score, channels)
 
 
-@given(seed=SEEDS, padding=st.booleans())
+@given(seed=SEEDS, padding=st.booleans(), horizon=st.sampled_from(["cut", "end"]))
 @settings(max_examples=20)
-def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, padding):
+def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, padding, horizon):
     rng = np.random.default_rng(seed)
     trajectory = plain.random_trajectory(rng, padding=padding)
     policy = plain.random_policy(rng, channels=CHANNELS)
     scale = 10.0 ** np.arange(CHANNELS)  # streams of very different size count alike
     shape = (*trajectory.action.shape, CHANNELS)
     reward, weight = (rng.standard_normal(shape) * scale).astype(np.float32), rng.random(shape).astype(np.float32)
-    config = PPO(gamma=0.9, gae_lambda=0.8)
-    found, target = advantages(config, policy, trajectory, Score(reward, weight, {}))
+    config = PPO(gamma=0.9, gae_lambda=0.8, horizon=horizon)
+    found, target = advantages(config, policy, trajectory, Score(reward, weight, {}), ("episodic",) * CHANNELS)
     wanted = np.zeros(shape[:3])
     for c in range(CHANNELS):
         channel = np.zeros(shape[:3])
         for n, a in np.ndindex(shape[1:3]):
             value = np.array([plain.values(policy, obs)[c] for obs in trajectory.obs[:, n, a]])
-            last = plain.values(policy, trajectory.last_obs[n, a])[c]
-            ended = trajectory.terminated[:, n]
+            last = plain.values(policy, trajectory.last.obs[n, a])[c]
+            ended = np.array(trajectory.terminated[:, n])
+            ended[-1] |= horizon == "end"
             channel[:, n, a] = plain.gae(reward[:, n, a, c], value, last, ended, config.gamma, config.gae_lambda)
             np.testing.assert_allclose(target[:, n, a, c], channel[:, n, a] + value, rtol=1e-3, atol=1e-3)
         counted = channel[np.asarray(trajectory.counted)]
@@ -69,10 +73,10 @@ def test_a_settled_stream_does_not_bootstrap_where_an_episode_is_cut_off():
     trajectory = jax.tree.map(jnp.asarray, trajectory)
     policy = plain.random_policy(rng, channels=2)
     reward = rng.standard_normal((4, 2, 1, 2)).astype(np.float32)
-    settled = Score(reward, np.ones_like(reward), {}, np.array([True, False]))
+    score = Score(reward, np.ones_like(reward), {})
     config = PPO(gamma=0.9, gae_lambda=0.8)
-    _, target = advantages(config, policy, trajectory, settled)
-    _, ordinary = advantages(config, policy, trajectory, settled._replace(settled=None))
+    _, target = advantages(config, policy, trajectory, score, ("settled", "episodic"))
+    _, ordinary = advantages(config, policy, trajectory, score, ("episodic", "episodic"))
     np.testing.assert_allclose(target[..., 1], ordinary[..., 1], rtol=1e-6)
     over = ends.any(0)
     over[-1] = True
@@ -103,8 +107,8 @@ def random_batch(rng, policy, shape=(12,), counted=0.7):
     obs = rng.standard_normal((*shape, 3)).astype(np.float32)
     action = rng.integers(0, 4, shape).astype(np.int32)
     log_prob = np.asarray(policy(obs).log_prob(action))
-    return Batch(
-        obs=obs,
+    return Lesson(
+        view=View(obs),
         action=action,
         log_prob=(log_prob + rng.uniform(-0.5, 0.5, shape)).astype(np.float32),  # ratios below, in and above the range
         advantage=rng.standard_normal(shape).astype(np.float32),
@@ -120,11 +124,11 @@ def plain_loss(config, policy, batch, bonus):
     """Sample by sample, over those that count."""
     terms, errors, entropies, divergences = [], [], [], []
     for i in np.flatnonzero(batch.counted):
-        log_probs = plain.log_probs(policy, batch.obs[i])
+        log_probs = plain.log_probs(policy, batch.view.obs[i])
         ratio = np.exp(log_probs[batch.action[i]] - batch.log_prob[i])
         clipped = min(max(ratio, 1 - config.clip), 1 + config.clip)
         terms.append(min(ratio * batch.advantage[i], clipped * batch.advantage[i]))
-        error = (plain.values(policy, batch.obs[i]) - batch.target[i]) ** 2
+        error = (plain.values(policy, batch.view.obs[i]) - batch.target[i]) ** 2
         errors.append((error * batch.learned[i]).sum())
         entropies.append(-(np.exp(log_probs) * log_probs).sum())
         divergences.append(ratio - 1 - np.log(ratio))
@@ -162,7 +166,7 @@ def test_clipping_stops_the_gradient_where_the_ratio_went_far_enough():
     rng = np.random.default_rng(1)
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch = random_batch(rng, policy, counted=1.0)
-    log_prob = np.asarray(policy(batch.obs).log_prob(batch.action))
+    log_prob = np.asarray(policy(batch.view.obs).log_prob(batch.action))
     for log_ratio, advantage, moves in ((1, 1, False), (1, -1, True), (-1, -1, False), (-1, 1, True)):
         case = batch._replace(log_prob=log_prob - log_ratio, advantage=np.full(12, advantage, np.float32))
         actor, _ = gradient_of(PPO(value_coefficient=0.0), policy, case)
@@ -179,10 +183,13 @@ def summing():
     return optax.GradientTransformation(zeros, add)
 
 
-def updated(config, optimizer, policy, batch, bonus=0.0, auxiliary=nothing, seed=0):
-    start = optimizer.init((policy.actor, policy.critic))
-    update = lambda batch, key: ppo.update(config, optimizer, policy, start, batch, bonus, auxiliary, key)  # noqa: E731
-    return jax.jit(update)(batch, jax.random.key(seed))
+def updated(config, optimizer, policy, batch, bonus=0.0, joint=None, seed=0):
+    """A population of this one policy."""
+    start = alone(optimizer.init((policy.actor, policy.critic)))
+    update = lambda batch, keys: ppo.update(config, alone(policy), start, batch, bonus, joint, keys)  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ppo, "make_optimizer", lambda config: optimizer)
+        return member(jax.jit(update)(alone(batch), jax.random.key(seed)[None]), 0)
 
 
 def assert_close(found, wanted):
@@ -195,7 +202,7 @@ def differ(one, other):
 
 
 # [T, N, A]: shared evenly among the cores or not, in one piece for each or in several.
-SHAPES = pytest.mark.parametrize("shape", [(3, 2, 2), (3, 3, 1), (8, 2 * parallel.PIECE // 4, 2), (5, 128, 2)])
+SHAPES = pytest.mark.parametrize("shape", [(3, 2, 2), (3, 3, 1), (8, 2 * devices.PIECE // 4, 2), (5, 128, 2)])
 
 
 @SHAPES
@@ -265,12 +272,47 @@ def test_the_objectives_own_term_is_added_once():
     rng = np.random.default_rng(0)
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch, config = random_batch(rng, policy, (3, 2, 2)), PPO(epochs=1)
-    own = lambda policy: 4.0 * policy.actor.biases[-1].sum()  # noqa: E731
-    results = [updated(config, summing(), policy, batch, 0.0, term) for term in (nothing, own)]
+    own = lambda policies, samples: 4.0 * policies.actor.net.biases[-1].sum()  # noqa: E731
+    joint = ppo.Joint(own, alone(samples_of(batch)))
+    results = [updated(config, summing(), policy, batch, 0.0, term) for term in (None, joint)]
     (_, (without, _), before), (_, (actor, _), after) = results
-    assert float(after["loss"] - before["loss"]) == pytest.approx(float(own(policy)), rel=1e-4)
-    np.testing.assert_allclose(actor.biases[-1] - without.biases[-1], 4.0, rtol=1e-4)
-    assert_close(actor.weights, without.weights)
+    assert float(after["loss"] - before["loss"]) == pytest.approx(float(own(policy, ())), rel=1e-4)
+    np.testing.assert_allclose(actor.net.biases[-1] - without.net.biases[-1], 4.0, rtol=1e-4)
+    assert_close(actor.net.weights, without.net.weights)
+
+
+def samples_of(batch):
+    """The same steps as a method sees them; what they pay is the advantage, so that both can be compared."""
+    samples = Samples(batch.view, batch.action, batch.advantage, batch.counted, np.zeros_like(batch.counted))
+    return jax.tree.map(jnp.asarray, samples)
+
+
+@pytest.mark.parametrize(("epochs", "minibatches"), [(2, 1), (3, 4)])
+def test_each_pass_shows_every_sample_once_to_the_methods_own_term(epochs, minibatches):
+    rng = np.random.default_rng(0)
+    policy = plain.random_policy(rng, channels=CHANNELS)
+    batch, config = random_batch(rng, policy, (4, 4, 2), 1.0), PPO(epochs=epochs, minibatches=minibatches)
+    seen = []
+
+    def own(policies, samples):
+        assert samples.reward.shape == (1, 32 // minibatches)
+        jax.debug.callback(lambda *rows: seen.append(rows), samples.view.obs[0], samples.reward[0])
+        return (policies.actor.net.biases[-1][:, 0] * samples.reward.sum(1)).sum()
+
+    joint = ppo.Joint(own, alone(samples_of(batch)))
+    results = [updated(config, summing(), policy, batch, 0.0, term) for term in (None, joint)]
+    jax.effects_barrier()
+    (_, (without, _), _), (_, (actor, _), _) = results
+    extra = actor.net.biases[-1] - without.net.biases[-1]
+    np.testing.assert_allclose(extra, [epochs * batch.advantage.sum(), 0, 0, 0], rtol=1e-3, atol=1e-4)
+    assert len(seen) == epochs * minibatches
+    obs, reward = (np.concatenate(column) for column in zip(*seen, strict=True))
+    for part in range(epochs):
+        rows = slice(32 * part, 32 * part + 32)
+        order = np.argsort(reward[rows])
+        np.testing.assert_array_equal(reward[rows][order], np.sort(batch.advantage.ravel()))
+        whole = batch.view.obs.reshape(32, 3)[np.argsort(batch.advantage.ravel())]
+        np.testing.assert_array_equal(obs[rows][order], whole)  # a sample stays in one piece
 
 
 def test_update_learns_actor_and_critic_but_not_the_normaliser():
@@ -382,11 +424,14 @@ scale_rewards = jax.jit(ppo.scale_rewards, static_argnums=0)
 
 def advanced(env, settings, seed=0):
     """The state and the metrics after an iteration of plain reinforcement learning."""
-    config = Config("probe", iterations=1, objective="pg", method=Method(), ppo=settings)
-    trainer = make_trainer(env, config, rows=settings.updates)
+    setup, rows = Setup(env.spec, Plan(), capacity=1), settings.updates
+    trainer = make_trainer(collector(env), Method(), settings, Measure(), setup, rows)
     policy = plain.random_policy(np.random.default_rng(0), env.spec.obs_size, env.spec.action_space.n)
     references = plain.references([policy], [0.0], 1, kept=0)
-    return trainer.advance(trainer.init(jax.random.key(seed)), references, jax.random.key(seed), settings.updates)
+    keys = jax.random.key(seed)[None]
+    state, metrics = trainer.advance(trainer.init(keys), references, keys, rows)
+    alone = dataclasses.replace(state, policy=member(state.policy, 0), returns=member(state.returns, 0))
+    return alone, jax.tree.map(lambda column: column[:, 0], metrics)
 
 
 def trained(env, settings):
@@ -418,6 +463,14 @@ def test_an_endless_reward_is_worth_its_geometric_series_however_early_it_is_cut
     """Truncation is not an end: V = 1 + gamma V, so V = 1 / (1 - gamma)."""
     policy = trained(Steady(horizon), LONGER)
     np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1 / (1 - 0.8), rtol=0.05)
+
+
+def test_a_horizon_that_ends_the_game_is_an_end():
+    """One step, and nothing after it: V = 1. Of two, which look the same, the first is worth 1 + gamma V."""
+    policy = trained(Steady(1), dataclasses.replace(LONGER, horizon="end"))
+    np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1.0, rtol=0.05)
+    policy = trained(Steady(2), dataclasses.replace(LONGER, horizon="end", gae_lambda=0.0))
+    np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1 / (1 - 0.8 / 2), rtol=0.05)
 
 
 def test_termination_is_an_end():

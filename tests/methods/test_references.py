@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 import plain
 from rspo.config import Config
 from rspo.core.devices import PIECE
+from rspo.core.members import member
 from rspo.core.policies import uniform_policy
 from rspo.core.types import Trajectory
 from rspo.learn.ppo import PPO
 from rspo.methods.references import Measure, References, cross_entropy, step_nll
-from rspo.rollout.collector import collect
+from rspo.rollout.collector import collector
+from rspo.search.archive import capacity
 from rspo.search.evaluation import make_evaluator, make_threshold
 from rspo.search.loop import Tools
-from worlds import Clock, Tabular
+from worlds import Clock, Tabular, collect
 
 SEEDS = st.integers(0, 2**32 - 1)
 CAPACITY = 4
@@ -130,7 +132,7 @@ def test_threshold_is_alpha_times_the_cross_entropy_of_random_play(measure, padd
         rivals.append(key)
         return uniform_policy(3)
 
-    delta, random_return = make_threshold(env, EPISODES, padding, rival, measure)(policy, 0.0, key)
+    delta, random_return = make_threshold(collector(env), EPISODES, padding, rival, measure)(policy, 0.0, key)
     assert len(rivals) == 1
     played = collect(env, uniform_policy(3), EPISODES, jax.random.split(key)[1], padding=padding)
     nll = plain.episode_nll(plain.step_nll(policy, played, measure.cap), measure.discount)
@@ -142,7 +144,7 @@ def test_threshold_is_alpha_times_the_cross_entropy_of_random_play(measure, padd
 def test_the_threshold_of_returns_is_alpha_times_the_distance_of_random_play(least):
     measure, key = Measure(of="return", alpha=0.3, least=least), jax.random.key(5)
     policy, random = plain.random_policy(np.random.default_rng(1), actions=3), uniform_policy(3)
-    delta, _ = make_threshold(Clock(), EPISODES, "count", lambda key: random, measure)(policy, 0.7, key)
+    delta, _ = make_threshold(collector(Clock()), EPISODES, "count", lambda key: random, measure)(policy, 0.7, key)
     played = collect(Clock(), random, EPISODES, jax.random.split(key)[1])
     distance = abs(np.asarray(played.reward).sum(0) - 0.7).mean()
     assert distance > 0.4
@@ -151,8 +153,13 @@ def test_the_threshold_of_returns_is_alpha_times_the_distance_of_random_play(lea
 
 def test_a_fixed_delta_replaces_the_automatic_one():
     policy = plain.random_policy(np.random.default_rng(1), actions=3)
-    threshold = make_threshold(Clock(), EPISODES, "count", lambda key: uniform_policy(3), Measure(delta=3.5))
+    threshold = make_threshold(collector(Clock()), EPISODES, "count", lambda key: uniform_policy(3), Measure(delta=3.5))
     assert float(threshold(policy, 0.0, jax.random.key(0))[0]) == 3.5
+
+
+def fresh(tools, key):
+    """The policy that a round with this key starts from."""
+    return member(tools.trainer(capacity(0)).init(key[None]).policy, 0)
 
 
 @pytest.mark.parametrize("random", ["uniform", "initial"])
@@ -160,10 +167,10 @@ def test_random_play_is_a_uniform_or_a_fresh_policy(random):
     """Half of the cross-entropy under a policy by hand, for the policies that a run would take as random."""
     config = Config("clock", ppo=PPO(batch=5, hidden=8), measure=Measure(random=random))
     config = dataclasses.replace(config, judge=dataclasses.replace(config.judge, episodes=EPISODES))
-    tools, key = Tools(Clock(), config), jax.random.key(3)
+    tools, key = Tools(collector(Clock()), config), jax.random.key(3)
     policy = plain.random_policy(np.random.default_rng(2), actions=3, normalizer=False)
     rival_key, play_key = jax.random.split(key)
-    rival = uniform_policy(3) if random == "uniform" else tools.trainer.init(rival_key).policy
+    rival = uniform_policy(3) if random == "uniform" else fresh(tools, rival_key)
     played = collect(Clock(), rival, EPISODES, play_key)
     nll = plain.episode_nll(plain.step_nll(policy, played)).mean()
     np.testing.assert_allclose(tools.threshold(policy, 0.0, key)[0], 0.5 * nll, rtol=1e-4)
@@ -181,7 +188,7 @@ def test_evaluation_reports_returns_distances_and_acceptance(kept):
     nll = [plain.episode_nll(plain.step_nll(other, played, 3.0)) for other in others[:kept]]
     threshold = [float(np.median(n)) + 1e-3 for n in nll]
     references = plain.references(others, threshold, 3, kept, measure=Measure(cap=3.0))
-    found, _ = make_evaluator(env, 32, padding="drop")(policy, references, key)
+    found, _ = make_evaluator(collector(env), 32, padding="drop")(policy, references, key)
     assert found.episodes == 32
     returns, greedy_returns = (np.asarray(t.reward, np.float64).sum(0).mean(-1) for t in (played, greedy))
     np.testing.assert_allclose((found.return_mean, found.return_std), (returns.mean(), returns.std()), rtol=1e-5)
@@ -197,6 +204,6 @@ def test_evaluation_reports_returns_distances_and_acceptance(kept):
     assert not found.clear
 
 
-def test_step_nll_takes_any_callable_policy():
+def test_step_nll_takes_a_policy_without_networks_too():
     trajectory = plain.random_trajectory(np.random.default_rng(0))
     np.testing.assert_allclose(step_nll(uniform_policy(4), trajectory.samples, Measure()), np.log(4), rtol=1e-6)

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plain
+from rspo.core.members import alone, member
 from rspo.core.policies import init_policy, uniform_policy
+from rspo.methods.base import Plan, Setup
 from rspo.methods.reward_model import Predictor, RewardModel, fit, init_predictor
 from rspo.methods.rspo import RSPO
-from rspo.rollout.collector import collect
-from worlds import Rooms, Tabular
+from worlds import Rooms, Tabular, collect
 
 error = jax.jit(lambda model, trajectory: model.error(trajectory.samples))
 
@@ -30,6 +31,7 @@ def test_error_is_the_squared_difference_on_the_steps_that_count(seed, padding):
 
 
 ENV = Rooms()
+SETUP = Setup(ENV.spec, Plan(), capacity=8)
 RATE = 1e-2
 _fit = jax.jit(fit, static_argnums=(2, 3))
 
@@ -92,7 +94,7 @@ def remembered(method):
         players.append((player, key))
         return play(player)
 
-    state = method.init(ENV.spec, jax.random.key(1))
+    state = method.init(SETUP, jax.random.key(1))
     return policy, players, method.remember(state, policy, recording, jax.random.key(2))
 
 
@@ -119,8 +121,8 @@ def test_steps_of_fitting_add_up():
 @pytest.mark.parametrize("training", ["after", "during"])
 def test_the_predictor_learns_after_the_iteration_or_with_every_update(training):
     method = RSPO(lambda_r=1.0, predictor_hidden=8, predictor_steps=3, predictor_training=training)
-    state, trajectory = method.init(ENV.spec, jax.random.key(1)), play(uniform_policy(3))
-    updated = method.update(state, trajectory, jax.random.key(0))
+    state, trajectory = method.init(SETUP, jax.random.key(1)), play(uniform_policy(3))
+    updated = member(method.update(alone(state), alone(trajectory), None, jax.random.key(0)), 0)
     assert moved(updated, state) == (training == "during")
     model = method.remember(updated, uniform_policy(3), lambda policy, key: play(policy), jax.random.key(0))
     assert moved(model, updated.model) == (training == "after")
@@ -136,5 +138,5 @@ def test_without_the_reward_driven_term_nothing_is_remembered():
     assert players == []
     assert model == ()
     method = RSPO(lambda_r=0.0)
-    assert method.memory(ENV.spec, jax.random.key(0)) == method.init(ENV.spec, jax.random.key(0)) == ()
-    assert method.update((), play(uniform_policy(3)), jax.random.key(0)) == ()
+    assert method.memory(ENV.spec, jax.random.key(0)) == method.init(SETUP, jax.random.key(0)) == ()
+    assert method.update((), alone(play(uniform_policy(3))), None, jax.random.key(0)) == ()

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rspo.core.types import Trajectory
+from rspo.core.types import Trajectory, View
 from rspo.methods.base import Score
 from rspo.methods.references import Measure, References, episode_nll
 from rspo.methods.rspo import RSPO
@@ -40,8 +40,8 @@ def play_all() -> Trajectory:
         rows.append((obs, action, step.reward))
         obs = step.obs
     observations, actions, rewards = (jnp.stack(column) for column in zip(*rows, strict=True))
-    alive = jnp.ones(rewards.shape[:2], bool)
-    return Trajectory(observations, actions, jnp.zeros_like(rewards), rewards, ~alive, alive, alive, obs)
+    live, counted = jnp.ones(rewards.shape[:2], bool), jnp.ones(rewards.shape, bool)
+    return Trajectory(View(observations), actions, jnp.zeros_like(rewards), rewards, ~live, live, counted, View(obs))
 
 
 EPISODES = play_all()

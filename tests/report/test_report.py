@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import product
 from pages import Linkage, Undrawn, make_run
-from product import assert_refused, here, rewritten
+from product import assert_refused, here, read_identity, rewritten
 from rspo.errors import InputError
 from rspo.report import write_report
 from rspo.report.charts import Line, bounds, chart, fixed, nice_ticks, number
@@ -27,7 +27,7 @@ from rspo.report.learning import switched_off
 from rspo.report.reading import read_run
 from rspo.report.render import embedded
 from rspo.report.words import duration
-from rspo.runs import manifest, store
+from rspo.runs import store
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>'\"&{{7*7}}"
 HTML = "{http://www.w3.org/1999/xhtml}"
@@ -344,10 +344,6 @@ def forge(run: Path) -> None:
             found = record["evaluation"]
             found["descriptor"] = found["sampled_descriptor"] = HOSTILE
             found["stats"] = {HOSTILE: 1.0}
-
-
-def read_identity(run: Path) -> str:
-    return manifest.identity(json.loads((run / "run.json").read_text()))
 
 
 @given(

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rspo.core.policies import uniform_policy
-from rspo.rollout.collector import collect
-from worlds import Clock, Steady, Tabular
+from worlds import Clock, Steady, Tabular, collect
 
 ENV, HORIZON, EPISODES = Clock(), 5, 64
 POLICY = Tabular(jnp.asarray([[0.2, 0.1, -0.4], [0.3, -0.1, 0.0], [1.5, 0.0, 0.0]]))
@@ -34,10 +33,12 @@ def test_shapes(episodes):
     assert episodes.obs.shape == (HORIZON, EPISODES, 2, 3)
     for array in (episodes.action, episodes.log_prob, episodes.reward):
         assert array.shape == (HORIZON, EPISODES, 2)
-    for array in (episodes.terminated, episodes.live, episodes.counted):
+    for array in (episodes.terminated, episodes.live):
         assert array.shape == (HORIZON, EPISODES)
         assert array.dtype == bool
-    assert episodes.last_obs.shape == (EPISODES, 2, 3)
+    assert episodes.counted.shape == (HORIZON, EPISODES, 2)
+    assert episodes.counted.dtype == bool
+    assert episodes.last.obs.shape == (EPISODES, 2, 3)
 
 
 def test_every_step_is_where_the_clock_says(episodes):
@@ -51,7 +52,7 @@ def test_every_step_is_where_the_clock_says(episodes):
                 assert episodes.reward[t, n, agent] == reward
             assert episodes.live[t, n] == live
             assert episodes.terminated[t, n] == (t + 1 >= length)
-        assert episodes.last_obs[n, 0, 0] == min(HORIZON, length)
+        assert episodes.last.obs[n, 0, 0] == min(HORIZON, length)
 
 
 def test_the_horizon_truncates_and_does_not_terminate(episodes):
@@ -73,7 +74,7 @@ def test_states_are_kept_only_when_asked():
 def test_padding_counts_the_steps_after_the_end_or_not(episodes):
     assert episodes.counted.all()
     dropped = play(POLICY, key=jax.random.key(0), padding="drop")
-    np.testing.assert_array_equal(dropped.counted, dropped.live)
+    np.testing.assert_array_equal(dropped.counted, np.stack([dropped.live] * 2, -1))
     np.testing.assert_array_equal(dropped.action, episodes.action)
 
 
@@ -126,7 +127,7 @@ def test_an_episode_ends_once():
 def test_an_episode_can_end_at_its_first_step():
     ended = collect(Steady(horizon=3, stop=1.0), uniform_policy(2), 4, jax.random.key(0), padding="drop")
     np.testing.assert_array_equal(ended.reward[..., 0], [[1] * 4, [0] * 4, [0] * 4])
-    np.testing.assert_array_equal(ended.counted, [[True] * 4, [False] * 4, [False] * 4])
+    np.testing.assert_array_equal(ended.counted[..., 0], [[True] * 4, [False] * 4, [False] * 4])
     assert ended.terminated.all()
 
 

@@ -12,19 +12,20 @@ import pytest
 from host_worlds import Rows, Wrapped, share_noise
 from rspo.core.distributions import Gaussian, Noise
 from rspo.core.policies import init_policy, uniform_policy
-from rspo.core.types import Box, Discrete, Spec
+from rspo.core.policies.packing import from_arrays, to_arrays
+from rspo.core.spaces import Box, Discrete
+from rspo.core.types import Spec, View
 from rspo.errors import EnvironmentFailure, InputError
 from rspo.registry import make
-from rspo.rollout import actor
 from rspo.rollout import host as rollout_host
-from rspo.rollout.collector import collect
-from worlds import Clock, Tabular
+from rspo.rollout.play import draw
+from worlds import Clock, Tabular, collect
 
 EPISODES, KEY = 11, jax.random.key(5)
 POLICY = Tabular(jnp.asarray([[0.2, 0.1, -0.4], [0.3, -0.1, 0.0], [1.5, 0.0, 0.0]]))
 
 
-@pytest.mark.parametrize("padding", ["count", "drop"])
+@pytest.mark.parametrize("padding", ["count", "drop", "restart"])
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("record", [True, False])
 def test_both_collectors_give_the_same_trajectory(padding, greedy, record, monkeypatch):
@@ -41,7 +42,8 @@ def test_both_collectors_give_the_same_trajectory(padding, greedy, record, monke
     for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         assert mine.dtype == other.dtype
         np.testing.assert_allclose(mine, other, rtol=1e-6)
-    assert not theirs.live.all()
+    assert theirs.live.all() == (padding == "restart")
+    assert theirs.terminated.any()
 
 
 @pytest.mark.parametrize("name", ["hopper", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
@@ -51,7 +53,6 @@ def test_an_episode_is_the_same_whether_it_is_recorded_or_not(name, padding):
     env = make(name)
     policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
     one, other = (collect(env, policy, 5, KEY, padding=padding, record=record) for record in (True, False))
-    rollout_host.leave(env)
     one = dataclasses.replace(one, state=None, start=None)
     for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(mine, its)
@@ -61,11 +62,11 @@ def test_an_episode_is_the_same_whether_it_is_recorded_or_not(name, padding):
 def test_the_noise_of_an_episode_depends_on_its_seed_alone(kind, mean, deviation):
     """On none of those beside it, nor on what its environment draws; within five deviations."""
     noise, steps, seeds = Noise(kind, (2, 3)), 500, np.array([7, 8, 2**31 - 1])
-    rows = actor.draw(noise, steps, seeds, 4)
+    rows = draw(noise, steps, seeds, 4)
     assert (rows.shape, rows.dtype) == ((steps, 4, 2, 3), np.float32)
     assert not rows[:, 3].any()
     for lane in range(3):
-        np.testing.assert_array_equal(actor.draw(noise, steps, seeds[lane:], 3)[:, 0], rows[:, lane])
+        np.testing.assert_array_equal(draw(noise, steps, seeds[lane:], 3)[:, 0], rows[:, lane])
     assert abs(rows[:, :3].mean() - mean) < 5 * deviation / np.sqrt(9000)
     assert abs(rows[:, :3].std() - deviation) < 5 * deviation / np.sqrt(9000)
     resets = np.random.default_rng(7)
@@ -99,7 +100,7 @@ def test_or_the_next_one_begins_at_once():
     assert played.counted.all()
     seeds = played.obs[:, :, 0, 1]
     assert (seeds[0] != seeds[3]).all()  # another episode, not the same again
-    np.testing.assert_array_equal(played.last_obs[:, 0, 0], 2)
+    np.testing.assert_array_equal(played.last.obs[:, 0, 0], 2)
 
 
 @pytest.mark.parametrize("padding", ["restart", "count"])
@@ -139,19 +140,22 @@ def test_the_same_key_gives_the_same_bits_and_another_key_another_batch():
 
 @pytest.mark.parametrize("space", [Discrete(4), Box((-1.0,) * 3, (1.0,) * 3)])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_a_policy_in_plain_numpy_is_the_same_policy(space, normalize):
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_a_policy_in_plain_numpy_is_the_same_policy(space, normalize, memory):
     """Observations far out too, which are clipped."""
-    policy = init_policy(Spec(5, space, 8), 2, 16, 2, normalize, jax.random.key(0))
+    policy = init_policy(Spec(5, space, 8), 2, 16, 2, normalize, jax.random.key(0), memory)
     policy = jax.tree.map(lambda leaf: leaf + 0.3, policy)
     obs = np.random.default_rng(0).normal(0, 20, (50, 2, 5)).astype(np.float32)
-    wanted = policy(jnp.asarray(obs))
+    arrays = from_arrays(to_arrays(policy), space)
+    _, wanted = policy.step(policy.initial(50, 2), View(jnp.asarray(obs)))
     numbers = np.random.default_rng(1)
     noise = {"uniform": numbers.random, "normal": numbers.standard_normal}[wanted.noise.kind]
     noise = noise((3, *wanted.noise.shape), np.float32)
+    _, plain = arrays.step(arrays.initial(50, 2), View(obs))
+    assert plain.noise == wanted.noise
     for greedy in (True, False):
-        ours = actor.plain(policy).actor(greedy, noise)(1, obs.reshape(100, 5))
-        theirs = wanted.mode() if greedy else wanted.sample(noise[1])
-        theirs = theirs.reshape(100, *theirs.shape[2:])
+        ours, theirs = (one.mode() if greedy else one.sample(noise[1]) for one in (plain, wanted))
+        assert isinstance(ours, np.ndarray)
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_report import read_identity
 
 import product
 from pages import Undrawn, make_run
-from product import assert_refused, contents, here
+from product import assert_refused, contents, here, read_identity
 from rspo.errors import InputError
 from rspo.report import write_comparison
 from rspo.report.comparison import compare_page

@@ -78,9 +78,9 @@ def test_each_row_is_logged_once(tmp_path: Path) -> None:
 
     kept: list[Any] = []
     rows = tuple({"update": t, "return": t / 2, "by": [0.5, t]} for t in range(1, 5))
-    log = List(Position(1, 1, None, rows[:1]))  # type: ignore[arg-type]
+    log = List(Position(1, 1, None, (rows[:1],)))  # type: ignore[arg-type]
     for position in ((1, 1, rows[:2]), (1, 1, rows[:4]), (1, 2, rows[:1]), (2, 1, rows[:1])):
-        log.show(Position(*position[:2], None, position[2]))  # type: ignore[arg-type]
+        log.show(Position(*position[:2], None, (position[2],)))  # type: ignore[arg-type]
     assert [entry[:3] for entry in kept] == [(1, 1, 2), (1, 1, 3), (1, 1, 4), (1, 2, 1), (2, 1, 1)]
     assert kept[0][3] == {"return": 1.0, "by/0": 0.5, "by/1": 2.0}
 

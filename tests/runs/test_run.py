@@ -24,6 +24,7 @@ from rspo.config import Config, merge
 from rspo.core.types import Spec
 from rspo.errors import InputError
 from rspo.presets import preset
+from rspo.rollout.collector import collector
 from rspo.runs.run import Run
 from rspo.runs.store import StoreError
 from rspo.search.archive import Archive
@@ -42,7 +43,7 @@ class Recording(NamedTuple):
 def recording() -> Recording:
     env = rspo.make("four-goals-easy")
     config = merge(preset("four-goals-easy"), product.SETTINGS | {"iterations": 2}, "test")
-    return Recording(config, env.spec, tuple(jax.device_get(list(search(env, config, Archive(config))))))
+    return Recording(config, env.spec, tuple(jax.device_get(list(search(collector(env), config, Archive(config))))))
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +64,14 @@ def run(stopped: Path, tmp_path: Path) -> Path:
 
 def state(archive: Archive, position: Position | None) -> tuple[int, int]:
     """Where a run stands: strategies, and updates of the iteration under way."""
-    return len(archive), len(position.rows) if position else 0
+    return len(archive), len(position.rows[0]) if position else 0
 
 
 def write(run: Run, recording: Recording) -> Iterator[tuple[int, int]]:
     """Write what the folder lacks of the recording; gives the state after each event."""
     with run.locked():
         archive = run.load()
-        position = run.load_checkpoint(len(archive))
+        position = run.load_checkpoint(archive)
         reached = state(archive, position)
         yield reached
         for event in recording.events:
@@ -79,7 +80,7 @@ def write(run: Run, recording: Recording) -> Iterator[tuple[int, int]]:
                 if after > reached:
                     archive.add(event.strategy)
             else:
-                after = (event.iteration, len(event.rows))
+                after = (event.round, len(event.rows[0]))
             if after > reached:
                 run.save(event, archive)
                 yield after
@@ -173,11 +174,13 @@ def test_a_checkpoint_comes_back_as_it_was(recording: Recording, tmp_path: Path)
     assert isinstance(position, Position)
     run = start(tmp_path / "run", recording)
     run.save(position, Archive(recording.config))
-    back = run.load_checkpoint(0)
+    back = run.load_checkpoint(Archive(recording.config))
     assert back is not None
-    assert (back.iteration, back.attempt, back.rows) == (position.iteration, position.attempt, position.rows)
+    assert (back.round, back.attempt, back.rows) == (position.round, position.attempt, position.rows)
     jax.tree.map(np.testing.assert_array_equal, back.state, position.state)
-    assert run.load_checkpoint(1) is None  # of an iteration that is done already
+    found = next(event.strategy for event in recording.events if isinstance(event, Found))
+    done = Archive(recording.config, [found])
+    assert run.load_checkpoint(done) is None  # of an iteration that is done already
 
 
 def test_only_one_works_on_a_folder(run: Path) -> None:
@@ -308,12 +311,12 @@ def test_any_changed_byte_is_refused_or_means_the_same(
     (folder / name).write_bytes(damaged)
     try:
         opened = Run.open(folder)
-        read = opened.load(), opened.load_checkpoint(2)
+        read = opened.load(), opened.load_checkpoint(opened.load())
     except InputError as error:
         assert str(folder) in str(error)  # noqa: PT017
     else:
         intact = Run.open(stopped)
-        assert _bytes(read) == _bytes((intact.load(), intact.load_checkpoint(2)))
+        assert _bytes(read) == _bytes((intact.load(), intact.load_checkpoint(intact.load())))
     finally:
         shutil.rmtree(folder)
 

@@ -116,13 +116,13 @@ def test_play_draws_all_strategies_as_a_picture(finished: Path, tmp_path: Path) 
     assert len(ElementTree.parse(path).getroot().findall(f"{SVG}g")) == 1
 
 
-@pytest.mark.parametrize("place", ["folder", "absent/picture.svg", "file/picture.svg"])
-def test_a_picture_that_cannot_be_written_is_said(finished: Path, tmp_path: Path, place: str) -> None:
-    (tmp_path / "folder").mkdir()
+@pytest.mark.parametrize(("place", "code"), [("folder.svg", 2), ("absent/picture.svg", 1), ("file/picture.svg", 1)])
+def test_a_picture_that_cannot_be_written_is_said(finished: Path, tmp_path: Path, place: str, code: int) -> None:
+    (tmp_path / "folder.svg").mkdir()
     (tmp_path / "file").write_bytes(b"mine")
     before = product.contents(tmp_path)
     outcome = here("play", finished, "0", "--svg", tmp_path / place)
-    product.assert_refused(outcome, place, code=1)
+    product.assert_refused(outcome, place, code=code)
     assert product.contents(tmp_path) == before
 
 

@@ -133,7 +133,7 @@ def test_names_are_said_as_they_are(archive: Archive, name: str, capsys: pytest.
 
 def position(archive: Archive, updates: int) -> Position:
     rows = tuple({"update": i + 1, "return": 0.25, "accepted": 0.5} for i in range(updates))
-    return Position(iteration=1, attempt=1, state=None, rows=rows)  # type: ignore[arg-type]
+    return Position(round=1, attempt=1, state=None, rows=(rows,))  # type: ignore[arg-type]
 
 
 def test_a_pipe_gets_a_sign_of_life_now_and_then(

@@ -77,9 +77,9 @@ def test_references_hold_the_kept_policies_in_order_and_zeros_after_them(referen
     archive = filled("novel", "duplicate", "failed", "novel", references=references)
     kept = [0, 1, 2, 3] if references == "all" else [0, 3]
     found = archive.references(TEMPLATE, MEMORY)
-    assert found.capacity == 5
+    assert found.capacity == 8
     assert found.measure == CONFIG.measure
-    np.testing.assert_array_equal(found.mask, np.arange(5) < len(kept))
+    np.testing.assert_array_equal(found.mask, np.arange(8) < len(kept))
     np.testing.assert_array_equal(found.threshold[: len(kept)], [10.0 + i for i in kept])
     np.testing.assert_array_equal(found.memory["w"][: len(kept), 0], kept)
     for place, index in enumerate(kept):
@@ -89,10 +89,12 @@ def test_references_hold_the_kept_policies_in_order_and_zeros_after_them(referen
         assert not leaf[len(kept) :].any()
 
 
-def test_references_have_the_same_shapes_and_types_however_many_are_kept():
+@pytest.mark.parametrize(("counts", "places"), [(range(9), 8), (range(9, 17), 16), ([17], 32)])
+def test_references_have_the_same_shapes_and_types_while_there_are_places(counts, places):
     describe = lambda tree: jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), tree)  # noqa: E731
-    shapes = [describe(filled(*["novel"] * n).references(TEMPLATE, MEMORY)) for n in range(6)]
+    shapes = [describe(filled(*["novel"] * n).references(TEMPLATE, MEMORY)) for n in counts]
     assert all(shape == shapes[0] for shape in shapes)
+    assert shapes[0].mask == ((places,), "bool")
 
 
 # --- playing ---

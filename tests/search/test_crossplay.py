@@ -14,11 +14,14 @@ import rspo
 from host_worlds import Wrapped, share_noise
 from plain_games import PlainEscalation, PlainMonsterHunt, spawn
 from rspo.core.distributions import Gaussian
-from rspo.core.types import Discrete, Spec, Step
+from rspo.core.policies import Memoryless
+from rspo.core.spaces import Discrete
+from rspo.core.types import Spec, Step, View
 from rspo.envs.base import Env
 from rspo.envs.escalation import Escalation
 from rspo.envs.monster_hunt import MonsterHunt
 from rspo.errors import InputError
+from rspo.rollout.collector import collector
 from rspo.runs.run import Run
 from rspo.search.archive import Archive
 from rspo.search.crossplay import CrossPlay, SideBySide, make_cross_play, usual_episodes
@@ -80,7 +83,7 @@ def test_every_pair_plays_as_in_plain_python(env: Env, start: Any, scale: float)
         [np.mean([played(start, (one, two), draws, n) for n in range(EPISODES)], axis=0) for two in weights]
         for one in weights
     ]
-    returns = make_cross_play(env, EPISODES)(Tabular(jnp.asarray(weights)), key)
+    returns = make_cross_play(collector(env), EPISODES)(Tabular(jnp.asarray(weights)), key)
     np.testing.assert_allclose(returns, expected, rtol=1e-4, atol=1e-5)
     assert np.std(expected, axis=(0, 1)).min() > 0.1  # pairs differ, so the test could fail
 
@@ -109,7 +112,7 @@ class Bimatrix(Env):
 def test_the_payoff_is_of_the_row_in_both_roles() -> None:
     game = Bimatrix(((1, 2), (3, 4)), ((10, 20), (30, 40)))
     pure = Tabular(jnp.asarray([[[100.0, 0.0]], [[0.0, 100.0]]]))  # the first always chooses 0, the second 1
-    roles = np.asarray(make_cross_play(game, 4)(pure, jax.random.key(0)))
+    roles = np.asarray(make_cross_play(collector(game), 4)(pure, jax.random.key(0)))
     np.testing.assert_array_equal(roles, [[[1, 10], [2, 20]], [[3, 30], [4, 40]]])
     result = CrossPlay(("0", "1"), 4, roles)
     np.testing.assert_allclose(result.payoff, [[(1 + 10) / 2, (2 + 30) / 2], [(3 + 20) / 2, (4 + 40) / 2]])
@@ -131,25 +134,27 @@ def test_the_host_plays_the_same_game(monkeypatch: pytest.MonkeyPatch) -> None:
     key, random = jax.random.key(3), np.random.default_rng(0)
     share_noise(monkeypatch, EPISODES, key)
     policies = Tabular(jnp.asarray(random.normal(size=(2, 10, 5)), jnp.float32))
-    ours = make_cross_play(MonsterHunt(), EPISODES)(policies, key)
-    theirs = make_cross_play(Wrapped(MonsterHunt(), EPISODES, key), EPISODES)(policies, key)
+    worlds = MonsterHunt(), Wrapped(MonsterHunt(), EPISODES, key)
+    ours, theirs = (make_cross_play(collector(world), EPISODES)(policies, key) for world in worlds)
     np.testing.assert_allclose(theirs, ours, rtol=1e-6)
 
 
-class Straight(eqx.Module):
+class Straight(Memoryless):
     """Real numbers, around a multiple of what is observed, with a deviation of its own."""
 
     weight: Array
     log_std: Array
 
-    def __call__(self, obs: Array) -> Gaussian:
-        return Gaussian(obs @ self.weight, self.log_std)
+    def act(self, view: View) -> Gaussian:
+        return Gaussian(view.obs @ self.weight, self.log_std)
 
 
 def test_each_agent_keeps_its_own_deviation() -> None:
     one, two = (Straight(jnp.eye(3, 2) * scale, jnp.asarray([scale, -scale])) for scale in (0.5, 2.0))
     obs, noise = np.random.default_rng(0).normal(size=(2, 7, 2, 3)).astype(np.float32)
-    both, noise = SideBySide(one, two)(jnp.asarray(obs)), jnp.asarray(noise[..., :2])
+    pair = SideBySide(one, two)
+    _, both = pair.step(pair.initial(7, 2), View(jnp.asarray(obs)))
+    noise = jnp.asarray(noise[..., :2])
     for agent, policy in enumerate((one, two)):
         alone, drawn = policy(jnp.asarray(obs[:, agent])), both.sample(noise)
         np.testing.assert_allclose(drawn[:, agent], alone.sample(noise[:, agent]), rtol=1e-6)
@@ -157,8 +162,8 @@ def test_each_agent_keeps_its_own_deviation() -> None:
 
 
 def test_many_pairs_of_a_host_environment_play_fewer_episodes() -> None:
-    world = Wrapped(MonsterHunt(), 1, jax.random.key(0))
-    assert usual_episodes(MonsterHunt(), 20, 512) == 512
+    world = collector(Wrapped(MonsterHunt(), 1, jax.random.key(0)))
+    assert usual_episodes(collector(MonsterHunt()), 20, 512) == 512
     assert usual_episodes(world, 2, 512) == 512
     assert usual_episodes(world, 10, 512) == 200_000 // (100 * 50)
     assert usual_episodes(world, 100, 512) == 4

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from rspo.config import Config, Judge
+from rspo.core.members import member
 from rspo.errors import DivergedError
 from rspo.learn.ppo import PPO
 from rspo.methods.rspo import RSPO
+from rspo.rollout.collector import collector
 from rspo.search import loop as search_module
 from rspo.search.archive import Archive
 from rspo.search.loop import ROWS, Found, Position, Tools, keys, search
@@ -29,7 +31,8 @@ CONFIG = Config(
 def run(config=CONFIG, env=ENV):
     """The archive and everything that the search said on the way."""
     archive = Archive(config)
-    return archive, list(search(env, config, archive))
+    with collector(env) as play:
+        return archive, list(search(play, config, archive))
 
 
 def same(one, other):
@@ -85,17 +88,18 @@ def test_going_on_from_any_position_gives_the_same_result(finished, moment):
     archive, events = finished
     position = events[moment]
     assert isinstance(position, Position)
-    resumed = Archive(CONFIG, archive[: position.iteration])
-    list(search(ENV, CONFIG, resumed, position))
+    resumed = Archive(CONFIG, archive[: position.round])
+    list(search(collector(ENV), CONFIG, resumed, position))
     for one, other in zip(archive, resumed, strict=True):
         assert same(one.policy, other.policy)
         assert one.evaluation == other.evaluation
 
 
-def test_a_growing_archive_compiles_nothing_anew(monkeypatch):
+def test_a_growing_archive_compiles_nothing_anew_while_there_are_places(monkeypatch):
+    """Eight at first, then sixteen."""
     ppo = dataclasses.replace(CONFIG.ppo, normalize_obs=True, normalize_reward=True)
     method = RSPO(lambda_b=0.1, lambda_r=0.1, predictor_steps=2)
-    config = dataclasses.replace(CONFIG, iterations=4, ppo=ppo, method=method)
+    config = dataclasses.replace(CONFIG, iterations=11, ppo=dataclasses.replace(ppo, updates=3), method=method)
     compiled, built = [], []
     monkeypatch.setattr(search_module, "Tools", lambda *given: built.append(Tools(*given)) or built[-1])
 
@@ -105,21 +109,26 @@ def test_a_growing_archive_compiles_nothing_anew(monkeypatch):
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
-        counts = [len(compiled) for event in search(ENV, config, Archive(config)) if isinstance(event, Found)]
+        events = search(collector(ENV), config, Archive(config))
+        counts = [len(compiled) for event in events if isinstance(event, Found)]
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
     assert counts[0] > 0  # the first iteration compiles, which also shows that the listener hears
-    assert counts == counts[:1] * 4
+    assert counts[:9] == counts[:1] * 9  # the ninth has eight rivals
+    assert counts[9] > counts[8]
+    assert counts[10] == counts[9]
     (tools,) = built
-    assert tools.trainer.advance._cache_size() == 1
+    assert tools.trainer.cache_info().currsize == 2
+    assert [tools.trainer(places).advance._cache_size() for places in (8, 16)] == [1, 1]
 
 
 # --- where an iteration starts ---
 
 
 def starts(init, *moments):
-    tools = Tools(ENV, dataclasses.replace(CONFIG, ppo=dataclasses.replace(CONFIG.ppo, init=init)))
-    return [tools.begin(iteration, attempt).state.policy for iteration, attempt in moments]
+    config = dataclasses.replace(CONFIG, ppo=dataclasses.replace(CONFIG.ppo, init=init))
+    tools = Tools(collector(ENV), config)
+    return [tools.begin(Archive(config), *moment).state.policy for moment in moments]
 
 
 def test_iterations_start_from_fresh_weights_or_from_the_same():
@@ -146,16 +155,22 @@ def demanding(**judge):
     return dataclasses.replace(CONFIG, judge=Judge(episodes=32, quality=1e6, **judge))
 
 
+def kept(position):
+    """The policy that is trained there, as it is kept: without its critic."""
+    return dataclasses.replace(member(position.state.policy, 0), critic=None)
+
+
 def test_a_policy_that_is_not_good_is_trained_anew():
     archive, events = run(demanding(attempts=2))
     assert [strategy.status for strategy in archive] == ["novel", "failed", "failed"]
     assert [strategy.attempt for strategy in archive] == [1, 2, 2]
-    attempts = [(e.iteration, e.attempt) for e in events if isinstance(e, Position)]
+    attempts = [(e.round, e.attempt) for e in events if isinstance(e, Position)]
     assert attempts == [pair for pair in [(0, 1), (1, 1), (1, 2), (2, 1), (2, 2)] for _ in range(2)]
-    last = [e for e in events if isinstance(e, Position) and e.iteration == 2][-1]
-    assert same(last.state.policy, archive[2].policy)  # the last attempt stays
-    first = next(e for e in events if isinstance(e, Position) and e.iteration == 2 and len(e.rows) == UPDATES)
-    assert not same(first.state.policy, archive[2].policy)
+    last = [e for e in events if isinstance(e, Position) and e.round == 2][-1]
+    assert same(kept(last), archive[2].policy)  # the last attempt stays
+    ends = [e for e in events if isinstance(e, Position) and len(e.rows[0]) == UPDATES]
+    first = next(e for e in ends if e.round == 2)
+    assert not same(kept(first), archive[2].policy)
 
 
 def test_a_retry_starts_from_other_weights():
@@ -163,7 +178,7 @@ def test_a_retry_starts_from_other_weights():
     frozen = dataclasses.replace(CONFIG.ppo, learning_rate=0.0, init="same")
     config = dataclasses.replace(CONFIG, ppo=frozen, judge=Judge(episodes=32, attempts=2, quality=1e6, accept=1.1))
     _, events = run(config)
-    ends = {(e.iteration, e.attempt): e.state.policy for e in events if isinstance(e, Position)}
+    ends = {(e.round, e.attempt): e.state.policy for e in events if isinstance(e, Position)}
     assert (1, 2) in ends
     assert same(ends[0, 1], ends[1, 1])
     assert not same(ends[1, 1], ends[1, 2])

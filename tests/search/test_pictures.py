@@ -14,9 +14,9 @@ import product
 import rspo
 from product import Outcome, assert_refused, results, rewritten, rigged
 from rspo.core import charts
-from rspo.search.pictures import cross_play_picture
 from rspo.search.archive import Archive
 from rspo.search.crossplay import CrossPlay
+from rspo.search.pictures import cross_play_picture
 
 TINY = ("--iterations", "2", "--ppo.updates", "4", "--ppo.batch", "400", "--judge.episodes", "16")
 DISCOVER = ("discover", "escalation", *TINY)

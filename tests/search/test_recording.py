@@ -15,9 +15,9 @@ from pages import Linkage, Undrawn
 from rspo.core.policies import uniform_policy
 from rspo.core.types import Shape, Trajectory
 from rspo.envs.base import Env, at
-from rspo.rollout.collector import collect
 from rspo.runs import store
 from rspo.search.recording import BINS, EPISODES, FRAMES, UNIT, Recording, histogram, pack_scenes, record
+from worlds import collect
 
 
 class Played(NamedTuple):
@@ -167,4 +167,4 @@ def test_an_observation_of_the_next_episode_is_not_the_end_of_this_one() -> None
         np.testing.assert_array_equal(obs[:-1], played.obs[:9, 0])
         assert np.isnan(obs[-1]).all() == (padding == "restart")
         if padding == "count":
-            np.testing.assert_array_equal(obs[-1], played.last_obs[0])
+            np.testing.assert_array_equal(obs[-1], played.last.obs[0])

@@ -50,6 +50,8 @@ class Resume:
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
+    iterations: int | None = None
+    """Go on to as many, as if the run had been begun with these."""
     log: Literal["tensorboard", "wandb"] | None = None
     """Pass metrics on to TensorBoard or Weights & Biases too."""
 
@@ -289,7 +291,7 @@ def resume(arguments: list[str]) -> int:
     from rspo import api
 
     options = parse(Resume, arguments, "rspo resume")
-    return finish(api.resume(options.run, log=options.log), options.run)
+    return finish(api.resume(options.run, iterations=options.iterations, log=options.log), options.run)
 
 
 def evaluate(arguments: list[str]) -> int:

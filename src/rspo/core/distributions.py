@@ -4,6 +4,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 Array = Any  # numpy.ndarray or jax.Array
+FORBIDDEN = -1e9  # the logit of a choice that is not allowed: its probability is exactly 0, its logarithm finite
 
 
 class Noise(NamedTuple):
@@ -14,9 +15,16 @@ class Noise(NamedTuple):
 
 
 class Categorical(NamedTuple):
-    """A choice among n, by unnormalised log-probabilities [..., n]."""
+    """A choice among n, by unnormalised log-probabilities [..., n]; with a mask [..., n], among those it allows."""
 
     logits: Array
+    mask: Array | None = None
+
+    def allowing(self, mask: Array | None) -> "Categorical":
+        """The same among fewer choices: no other is ever drawn, likely or uncertain."""
+        if mask is None:
+            return self
+        return Categorical(self.logits.__array_namespace__().where(mask, self.logits, FORBIDDEN), mask)
 
     @property
     def noise(self) -> Noise:
@@ -32,8 +40,14 @@ class Categorical(NamedTuple):
         """The choice whose slice of the cumulative distribution holds `uniform` [...]: one number an action, however
         many choices, which is several times cheaper than a Gumbel draw for each."""
         xp = self.logits.__array_namespace__()
-        cumulative = xp.cumulative_sum(xp.exp(self.log_probs), axis=-1)[..., :-1]
-        return xp.sum(xp.astype(uniform[..., None] >= cumulative, xp.int32), axis=-1, dtype=xp.int32)
+        cumulative = xp.cumulative_sum(xp.exp(self.log_probs), axis=-1)
+        if self.mask is None:
+            above = uniform[..., None] >= cumulative[..., :-1]
+            return xp.sum(xp.astype(above, xp.int32), axis=-1, dtype=xp.int32)
+        # Sums round: only who looks at the mask never falls into the slice of a choice that has no width.
+        reached = self.mask & (cumulative > uniform[..., None])
+        last = self.mask.shape[-1] - 1 - xp.argmax(xp.flip(self.mask, axis=-1), axis=-1)
+        return xp.astype(xp.where(xp.any(reached, axis=-1), xp.argmax(reached, axis=-1), last), xp.int32)
 
     def mode(self) -> Array:
         xp = self.logits.__array_namespace__()

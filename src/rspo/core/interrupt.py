@@ -36,7 +36,7 @@ class _Watch:
     def __init__(self, names: tuple[str, ...], own: bool) -> None:
         self.own = own
         self.say: Callable[[str], None] | None = None  # while there is something to keep
-        self.asked = self.twice = False
+        self.asked = self.known = self.twice = False
         self.first = 0.0
         self.ends = os.pipe()
         os.set_blocking(self.ends[1], False)
@@ -58,6 +58,7 @@ class _Watch:
         """On the main thread."""
         self.asked = True
         if self.twice:
+            self.known = True
             raise KeyboardInterrupt
 
     def _listen(self) -> None:
@@ -70,7 +71,8 @@ class _Watch:
 
     def _hear(self) -> None:
         if self.say is None:
-            end_at_once()
+            if self.own:
+                end_at_once()
         elif not self.first:
             self.first = time.monotonic()
             with contextlib.suppress(Exception):  # there may be no terminal any more
@@ -96,15 +98,13 @@ def own_process() -> None:
 @contextlib.contextmanager
 def deferred(say: Callable[[str], None]) -> Iterator[None]:
     """Meanwhile there is something to keep. In a process that is not ours this is about Ctrl-C alone, and only
-    if it would be a KeyboardInterrupt; on other threads than the main one it is about nothing."""
+    on the main thread and where it would be a KeyboardInterrupt."""
     global _watch
-    if threading.current_thread() is not threading.main_thread():
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or not (_watch or usual):
         yield
         return
-    watch = _watch
-    if watch is None:
-        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        watch = _watch = _Watch(("SIGINT",) if usual else (), own=False)
+    watch = _watch = _watch or _Watch(("SIGINT",), own=False)
     watch.say = say
     try:
         yield
@@ -113,11 +113,16 @@ def deferred(say: Callable[[str], None]) -> Iterator[None]:
         if not watch.own:
             watch.close()
             _watch = None
+            if watch.asked and not watch.known:  # it came after the last look
+                raise KeyboardInterrupt
 
 
 def asked() -> bool:
     """Whether to stop; on the main thread alone, which tells the others."""
-    return _watch is not None and _watch.asked and threading.current_thread() is threading.main_thread()
+    if _watch is None or not _watch.asked or threading.current_thread() is not threading.main_thread():
+        return False
+    _watch.known = True
+    return True
 
 
 def check() -> None:

@@ -71,7 +71,7 @@ class Env(eqx.Module, World):
 
     @abc.abstractmethod
     def reset(self, noise: Array) -> tuple[Any, Array]:
-        """noise [spec.reset_noise] -> state, obs [A, O]."""
+        """noise [spec.reset_noise] -> state, obs [A, O] or a View of such arrays."""
 
     @abc.abstractmethod
     def step(self, state: Any, action: Array, noise: Array) -> tuple[Any, Step]:
@@ -81,10 +81,12 @@ class Env(eqx.Module, World):
 class HostStep(NamedTuple):
     """What one step of K instances gives. There is no automatic reset: `obs` is always the one after the action."""
 
-    obs: np.ndarray  # [K, A, O]
+    obs: Any  # [K, A, O], or a View of such arrays
     reward: np.ndarray  # [K, A]
     terminated: np.ndarray  # [K] the task ended: no future reward exists
     truncated: np.ndarray  # [K] the environment cut the episode short: future reward was possible
+    alive: np.ndarray | None = None  # [K, A] agents that act in the next step; None: all do
+    features: np.ndarray | None = None  # [K, F] of this step's reward
 
 
 class Instances(abc.ABC):
@@ -92,8 +94,9 @@ class Instances(abc.ABC):
     at a time, not always the same."""
 
     @abc.abstractmethod
-    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Begin an episode in each of the instances `which` [K], the seed decides which one: obs [K, A, O]."""
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> Any:
+        """Begin an episode in each of the instances `which` [K], the seed decides which one: obs [K, A, O], or a View
+        of such arrays."""
 
     @abc.abstractmethod
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:

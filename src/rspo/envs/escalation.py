@@ -18,7 +18,8 @@ import numpy as np
 from jax import Array
 
 from rspo.core import charts
-from rspo.core.types import Descriptor, Discrete, Played, Shape, Spec, Step, Trajectory
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
 from rspo.envs.base import Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
 
@@ -82,9 +83,9 @@ class Escalation(Env):
 
         L=always: at least .8 of the episodes cooperate to the end, for half of the horizon or more.
         L=1-2, L=3-4, ...: L* is the most frequent final L of the episodes that meet (of several, the smallest).
-            In at least .8 of all episodes they meet, nobody pays for being left alone, and L is one of three adjacent
-            lengths, L* among them: who stops at L* may do so a step late, if the light moves into an agreed direction.
-        mixed: anything else, such as never meeting: no equilibrium that counts.
+            In at least .8 of all episodes they meet, nobody pays for being left alone, and L is within 1 of L*.
+        mixed: anything else, such as never meeting.
+        Whether a policy is an equilibrium, whatever its name, `rspo.envs.escalation_equilibria` says exactly.
 
         Equilibria are distinct if their L* differ by 2 or more. No name can say that of every pair, for 1 is not
         distinct from 2 nor 2 from 3, but 1 is from 3. So the label names a pair of lengths: distinct equilibria always
@@ -133,16 +134,11 @@ def statistics(trajectory: Trajectory) -> dict[str, float]:
         "return": float(trajectory.reward.sum(0, dtype=np.float64).mean()),
         "L": float(length.mean()),
         "L*": float(most),
-        "agreeing": max(float((near & ~paid).mean()) for near in _three_around(length, most)),
+        "agreeing": float(((length > 0) & (abs(length - most) <= 1) & ~paid).mean()),
         "unbroken": float(unbroken.mean()),
         "paid": float(paid.mean()),
         **{f"P(L={k})": float(share[k]) for k in np.flatnonzero(share)},
     }
-
-
-def _three_around(length: np.ndarray, most: int) -> list[np.ndarray]:
-    """Which episodes meet and end at one of three adjacent lengths, for each three that `most` is among."""
-    return [(length > 0) & (abs(length - middle) <= 1) for middle in (most - 1, most, most + 1)]
 
 
 def lengths_in(stats: Mapping[str, float], horizon: int) -> np.ndarray:

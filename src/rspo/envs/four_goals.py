@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.core.types import Descriptor, Discrete, Shape, Spec, Step, Trajectory
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Shape, Spec, Step, Trajectory
 from rspo.envs.base import Env
 
 FORCE, DT, DAMPING = 5.0, 0.1, 0.25

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rspo.core.types import as_view
 from rspo.errors import EnvironmentFailure, EnvironmentRefused, InputError, RspoError, RspoWarning
 from rspo.text import printable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rspo.envs.base import HostEnv, HostStep
 
 STEP = ("observation", "reward", "terminated", "truncated", "info")
-METHODS = ("batch", "reset", "state", "step", "stretch")  # of an environment or its batch: what can fail
+METHODS = ("batch", "reset", "state", "step")  # of an environment or its batch: what can fail
 AROUND = ("rspo", "contextlib", "jax", "equinox")
 OLD = ", as Gym's steps were before version 0.26"
 _WARNED: "weakref.WeakSet[HostEnv]" = weakref.WeakSet()
@@ -149,7 +150,7 @@ def whole(step: "HostStep", shape: tuple[int, ...]) -> "HostStep":
     """The step of a batch, if it fits observations of this shape [K, A, O]; assigning would broadcast what does not."""
     try:
         if (
-            step.obs.shape == shape
+            as_view(step.obs).obs.shape == shape
             and step.reward.shape == shape[:2]
             and step.terminated.shape == step.truncated.shape == shape[:1]
             and step.terminated.dtype == step.truncated.dtype == bool
@@ -167,7 +168,7 @@ def step_problems(step: Any, shape: tuple[int, ...]) -> list[str]:
         return [f"its step gives {_shown(step)}, which must be a rspo.envs.base.HostStep of {', '.join(shapes)}"]
     problems = []
     for name, wanted in shapes.items():
-        value = getattr(step, name)
+        value = as_view(step.obs).obs if name == "obs" else getattr(step, name)
         if not (hasattr(value, "shape") and hasattr(value, "dtype")):
             problems.append(f"its step gives {_shown(value)} as {name}, which must be a NumPy array")
         elif value.shape != wanted:
@@ -266,9 +267,10 @@ def _own_frames(error: BaseException) -> Any:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether the policy raised, which a batch asks in the middle of a stretch, or playing was stopped."""
+    """Whether the policy raised, or playing was stopped."""
     frames = traceback.walk_tb(error.__traceback__)
-    return any(f.f_code.co_name == "ask" and f.f_globals.get("__name__") == "rspo.rollout.play" for f, _ in frames)
+    ours = ("_act", "each_step")
+    return any(f.f_code.co_name in ours and f.f_globals.get("__name__", "").startswith("rspo.") for f, _ in frames)
 
 
 def _method(error: BaseException) -> str:

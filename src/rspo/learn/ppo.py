@@ -1,5 +1,6 @@
 """Proximal policy optimization (Schulman et al., 2017) over several reward channels: one pure update."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,11 +11,15 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from rspo.core.devices import map_samples, share, sum_over_samples
+from rspo.core.devices import share, sum_over_samples
+from rspo.core.distributions import Distribution
+from rspo.core.members import each_member
 from rspo.core.policies import Normalizer, Policy
-from rspo.core.types import Padding, Trajectory
+from rspo.core.policies.policy import Memory
+from rspo.core.sequences import time_first
+from rspo.core.types import Padding, Samples, Trajectory, View
 from rspo.learn.gae import gae
-from rspo.methods.base import Score
+from rspo.methods.base import Score, Stream
 
 Span = tuple[float, float]
 SQUARES, EPSILON = 0.999, 1e-5  # Adam's second decay rate, and what keeps it from dividing by zero
@@ -60,20 +65,37 @@ class PPO:
     padding: Padding = "count"
     """Steps after an early end of the episode: they repeat its last moment and count in likelihoods and losses, or are
     left out of both; or a new episode begins at once, and returns are those of the first."""
+    horizon: Literal["cut", "end"] = "cut"
+    """What the horizon is to an episode that reaches it: a cut through what would go on, so that its return continues
+    with the value of the last state; or the end of the game, after which nothing is earned."""
+    memory: Memory = "none"
+    """What a policy remembers of an episode: nothing, or what a gated recurrent unit (GRU) does; actor and critic."""
+    chunk: int = 10
+    """Steps of a sequence that a policy with memory learns from."""
     init: Literal["fresh", "same"] = "fresh"
     """Weights at the start of an iteration: drawn anew, or the same for every iteration of a run."""
 
 
-class Batch(NamedTuple):
-    """What the loss needs of a trajectory; the axes [T, N, A] stand before those given, or one axis of samples does."""
+class Lesson(NamedTuple):
+    """What the loss needs of a trajectory; the axes [T, N, A] stand before those given, or one axis of samples does.
+    For a policy with memory these are sequences: time comes right after (`rspo.core.sequences`)."""
 
-    obs: Array  # [O]
+    view: View
     action: Array  # [] or [D]
     log_prob: Array  # []
     advantage: Array  # []
     target: Array  # [C]
     counted: Array  # [] 0 or 1
     learned: Array  # [C] 0 or 1: which targets the value heads learn
+    starts: Array | None = None  # [] of sequences
+    carry: Any = ()  # what actor and critic remember before the first step of each sequence
+
+
+class Values(NamedTuple):
+    """What the critic expects."""
+
+    value: Array  # [T, N, A, C]
+    last: Array  # [N, A, C] after the last action
 
 
 def make_optimizer(config: PPO) -> optax.GradientTransformation:
@@ -96,32 +118,38 @@ def remaining(span: Span, progress: Array) -> Array:
 
 
 def scale_rewards(config: PPO, seen: Normalizer, reward: Array, counted: Array) -> tuple[Array, Normalizer]:
-    """Rewards [T, N, A, C] over the deviation of each channel's discounted sum so far, and what was seen by now."""
+    """Rewards [T, N, A, C] over the deviation of each channel's discounted sum so far, and what was seen by now;
+    counted are [T, N, A]."""
 
     def forwards(total: Array, reward: Array) -> tuple[Array, Array]:
         total = config.gamma * total + reward
         return total, total
 
     sums = jax.lax.scan(forwards, jnp.zeros_like(reward[0]), reward)[1]
-    seen = seen.update(sums, jnp.broadcast_to(counted[..., None], reward.shape[:-1]).astype(reward.dtype))
+    seen = seen.update(sums, counted.astype(reward.dtype))
     return reward / seen.deviation, seen
 
 
-def advantages(config: PPO, policy: Policy, trajectory: Trajectory, score: Score) -> tuple[Array, Array]:
+def advantages(
+    config: PPO, values: Values, trajectory: Trajectory, score: Score, channels: tuple[Stream, ...]
+) -> tuple[Array, Array]:
     """The weighted sum of the channels' normalised advantages [T, N, A], and the value targets [T, N, A, C]."""
-    value = map_samples(lambda obs, policy: policy.values(obs), trajectory.obs, policy)
-    last_value = policy.values(trajectory.last_obs)
-    terminated = trajectory.terminated[..., None].astype(value.dtype)
-    truncated = None if trajectory.truncated is None else trajectory.truncated[..., None].astype(value.dtype)
-    if score.settled is None:
+    over_at = trajectory.terminated.at[-1].set(True) if config.horizon == "end" else trajectory.terminated
+    terminated = over_at[..., None].astype(values.value.dtype)
+    truncated = None if trajectory.truncated is None else trajectory.truncated[..., None].astype(values.value.dtype)
+    if set(channels) == {"episodic"}:
         over, per_channel = terminated, None
-    else:  # to bootstrap from the value after the end would count what was paid there once more
+    else:
+        # Beyond a settled stream's end there is nothing, even where it was cut off: to bootstrap from the value there
+        # would count what was paid once more. An endless stream has no end.
         ends = trajectory.ended.at[-1].set(True)[..., None, None]
-        over, per_channel = jnp.where(score.settled & ends, 1.0, terminated[..., None]), -1
+        kind = lambda name: jnp.asarray([stream == name for stream in channels])  # noqa: E731
+        over = jnp.where(kind("settled") & ends, 1.0, terminated[..., None])
+        over, per_channel = jnp.where(kind("endless"), 0.0, over), -1
     one_channel = lambda r, v, last, over: gae(r, v, last, over, config.gamma, config.gae_lambda, truncated)  # noqa: E731
-    advantage = jax.vmap(one_channel, (-1, -1, -1, per_channel), -1)(score.reward, value, last_value, over)
-    normalized = normalize(advantage, trajectory.counted[..., None, None])
-    return (score.weight * normalized).sum(-1), advantage + value
+    advantage = jax.vmap(one_channel, (-1, -1, -1, per_channel), -1)(score.reward, values.value, values.last, over)
+    normalized = normalize(advantage, trajectory.counted[..., None])
+    return (score.weight * normalized).sum(-1), advantage + values.value
 
 
 def normalize(advantage: Array, counted: Array) -> Array:
@@ -139,63 +167,104 @@ def entropy_coefficient(config: PPO, update: Array) -> Array:
     return config.entropy_coefficient * remaining(config.entropy_decay, update / config.updates)
 
 
-def loss(config: PPO, policy: Policy, batch: Batch, bonus: Array, count: Array) -> tuple[Array, dict[str, Array]]:
+def loss(config: PPO, policy: Policy, lesson: Lesson, bonus: Array, count: Array) -> tuple[Array, dict[str, Array]]:
     """PPO's clipped surrogate, the value heads' squared error, and `bonus` times the entropy.
 
     All are sums over the counted samples divided by `count`, so that those of a batch's pieces add up to the batch's.
     """
-    distribution = policy(batch.obs)
-    average = lambda x: (x * batch.counted).sum() / count  # noqa: E731
-    log_ratio = distribution.log_prob(batch.action) - batch.log_prob
+    distribution, value = _predicted(policy, lesson)
+    average = lambda x: (x * lesson.counted).sum() / count  # noqa: E731
+    log_ratio = distribution.log_prob(lesson.action) - lesson.log_prob
     ratio = jnp.exp(log_ratio)
     clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
-    surrogate = average(jnp.minimum(ratio * batch.advantage, clipped * batch.advantage))
-    value_error = average((jnp.square(policy.values(batch.obs) - batch.target) * batch.learned).sum(-1))
+    surrogate = average(jnp.minimum(ratio * lesson.advantage, clipped * lesson.advantage))
+    value_error = average((jnp.square(value - lesson.target) * lesson.learned).sum(-1))
     entropy = average(distribution.entropy())
     total = -surrogate + config.value_coefficient * value_error - bonus * entropy
     metrics = {"value_loss": value_error, "entropy": entropy, "approx_kl": average(ratio - 1 - log_ratio)}
     return total, metrics | {"loss": total}
 
 
+def _predicted(policy: Policy, lesson: Lesson) -> tuple[Distribution, Array]:
+    """What the policy does at each sample [B], or at each step of sequences [B, L], and what it expects."""
+    if not policy.recurrent:
+        return policy(lesson.view), policy.values(lesson.view)
+    played, value = policy.learn(lesson.carry, *time_first((lesson.view, lesson.starts)))
+    back = lambda leaf: jnp.moveaxis(leaf, 0, 1) if leaf.ndim > 2 else leaf  # noqa: E731  (a deviation has no time)
+    return jax.tree.map(back, played), back(value)
+
+
+class Joint(NamedTuple):
+    """A loss of all members together, and the samples that its minibatches are taken from."""
+
+    loss: Callable[[Policy, Samples], Array]
+    samples: Samples  # [P, T, N, A, ...]; of policies with memory [P, 1, N, A, T, ...], which are not divided
+
+
 def update(
     config: PPO,
-    optimizer: optax.GradientTransformation,
-    policy: Policy,
-    opt_state: Any,
-    batch: Batch,
+    policies: Policy,
+    opt_states: Any,
+    lessons: Lesson,
     bonus: Array,
-    auxiliary: Callable[[Policy], Array],
-    key: Array,
+    joint: Joint | None,
+    keys: Array,
 ) -> tuple[Policy, Any, dict[str, Array]]:
-    """`epochs` passes over the batch; gives the metrics of the last step. The normaliser is not learned here."""
-    assemble = lambda nets, normalizer: Policy(nets[0], nets[1], normalizer)  # noqa: E731
-    batch = batch._replace(obs=policy.normalized(batch.obs))  # once, not for either network in every step
+    """`epochs` passes over each member's batch, all leaves [P, ...]; gives the metrics of the last step. Normalisers
+    are not learned here."""
+    optimizer, sequences = make_optimizer(config), policies.recurrent
+    assemble = lambda nets, rest: dataclasses.replace(rest, actor=nets[0], critic=nets[1])  # noqa: E731
+    rest = dataclasses.replace(policies, actor=None, critic=None)  # type: ignore[arg-type]
+    # Inputs are normalised once, not for either network in every step.
+    lessons = each_member(lambda own, one: one._replace(view=own.normalized(one.view)), policies, lessons)
+    bare = dataclasses.replace(rest, normalizer=None, state_normalizer=None)
 
-    def part_gradient(piece: Batch, rest: tuple[Any, Array, Array]) -> tuple[Any, dict[str, Array]]:
-        nets, bonus, count = rest
-        return jax.grad(lambda nets: loss(config, assemble(nets, None), piece, bonus, count), has_aux=True)(nets)
+    def part_gradient(piece: Lesson, given: tuple[Any, Any, Array, Array]) -> tuple[Any, dict[str, Array]]:
+        nets, bare, bonus, count = given
+        return jax.grad(lambda nets: loss(config, assemble(nets, bare), piece, bonus, count), has_aux=True)(nets)
 
-    def one_step(carry: tuple[Any, Any], counted_part: tuple[Batch, Array]) -> tuple[tuple[Any, Any], dict[str, Array]]:
-        (nets, opt_state), (part, count) = carry, counted_part
-        gradient, metrics = sum_over_samples(part_gradient, part, (nets, bonus, count))
-        extra, slope = jax.value_and_grad(lambda nets: auxiliary(assemble(nets, policy.normalizer)))(nets)
-        gradient = jax.tree.map(jnp.add, gradient, slope)
-        metrics["loss"] += extra
-        updates, opt_state = optimizer.update(gradient, opt_state)
-        return (optax.apply_updates(nets, updates), opt_state), metrics
+    def own_gradient(nets: Any, bare: Policy, part: Lesson, count: Array) -> tuple[Any, dict[str, Array]]:
+        return sum_over_samples(part_gradient, part, (nets, bare, bonus, count))
+
+    def one_step(carry: tuple[Any, Any], now: tuple[Lesson, Array, Any]) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        (nets, opt_states), (part, counts, samples) = carry, now
+        gradient, metrics = each_member(own_gradient, nets, bare, part, counts)
+        if joint is not None:
+            samples = jax.tree.map(_flat, joint.samples if sequences else samples)
+            extra, slope = jax.value_and_grad(lambda nets: joint.loss(assemble(nets, rest), samples))(nets)
+            gradient = jax.tree.map(jnp.add, gradient, slope)
+            metrics["loss"] += extra
+        updates, opt_states = each_member(optimizer.update, gradient, opt_states)
+        return (optax.apply_updates(nets, updates), opt_states), metrics
 
     def one_epoch(carry: tuple[Any, Any], order: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        samples = None if joint is None or sequences else joint.samples
         if config.minibatches == 1:
-            return one_step(carry, (batch, jnp.maximum(batch.counted.sum(), 1.0)))
-        parts = jax.tree.map(lambda leaf: _shuffled(leaf, config.minibatches, order), batch)
-        # All counts at once: in every step devices would meet once more, for a number each.
-        counts = jnp.maximum(parts.counted.reshape(config.minibatches, -1).sum(1), 1.0)
-        carry, metrics = jax.lax.scan(one_step, carry, (parts, counts))
+            counts = each_member(lambda one: jnp.maximum(one.counted.sum(), 1.0), lessons)
+            return one_step(carry, (lessons, counts, samples))
+        parts = _minibatches(config, (lessons, samples), order)
+        # All counts at once: in every step there would be one more barrier of all devices, for a number each.
+        counts = jnp.maximum(parts[0].counted.reshape(*parts[0].counted.shape[:2], -1).sum(-1), 1.0)
+        carry, metrics = jax.lax.scan(one_step, carry, (parts[0], counts, parts[1]))
         return carry, jax.tree.map(lambda x: x[-1], metrics)
 
-    carry = ((policy.actor, policy.critic), opt_state)
-    (nets, opt_state), metrics = jax.lax.scan(one_epoch, carry, orders(config, batch.counted.size, key))
-    return assemble(nets, policy.normalizer), opt_state, jax.tree.map(lambda x: x[-1], metrics)
+    size = lessons.counted[0].size // (lessons.counted.shape[-1] if sequences else 1)
+    order = each_member(lambda key: orders(config, size, key), keys).swapaxes(0, 1)
+    carry = ((policies.actor, policies.critic), opt_states)
+    (nets, opt_states), metrics = jax.lax.scan(one_epoch, carry, order)
+    return assemble(nets, policies), opt_states, jax.tree.map(lambda x: x[-1], metrics)
+
+
+def _flat(leaf: Array) -> Array:
+    """[P, T, N, A, ...] -> [P, B, ...]."""
+    return leaf.reshape(leaf.shape[0], -1, *leaf.shape[4:])
+
+
+def _minibatches(config: PPO, batch: Any, order: Array) -> Any:
+    """Leaves [P, T, N, A, ...] in each member's order [P, B]: [parts, P, 1, B / parts, 1, ...]."""
+    shuffle = lambda leaf, order: _shuffled(leaf, config.minibatches, order)  # noqa: E731
+    shuffled = each_member(lambda batch, order: jax.tree.map(lambda leaf: shuffle(leaf, order), batch), batch, order)
+    return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), shuffled)
 
 
 def orders(config: PPO, samples: int, key: Array) -> Array:

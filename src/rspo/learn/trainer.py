@@ -1,5 +1,6 @@
-"""One iteration's training: collect, score, update, over and over inside one jitted program."""
+"""One round of training: collect, score, update, over and over, for every member of the round."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -7,158 +8,194 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from rspo.config import Config
-from rspo.core import interrupt
 from rspo.core.devices import everywhere, map_samples, share
+from rspo.core.members import count, each_member, member
 from rspo.core.policies import Normalizer, Policy, init_normalizer, init_policy
-from rspo.core.types import Spec, Trajectory
-from rspo.envs.base import AnyEnv, HostEnv
+from rspo.core.sequences import chunked
+from rspo.core.types import Trajectory
 from rspo.learn import ppo
-from rspo.methods.references import References
-from rspo.rollout.collector import collect
+from rspo.methods.base import Method, Setup
+from rspo.methods.references import Measure, References, live_rivals
+from rspo.rollout.collector import Collector
 
 
 class TrainState(eqx.Module):
-    """All that training carries from one update to the next; a checkpoint is exactly this."""
+    """All that training carries from one update to the next; a checkpoint is exactly this. Leaves [P, ...] but for the
+    number of updates."""
 
     policy: Policy
     opt_state: Any
-    objective: Any
+    method: Any  # the method's own learners
     returns: Normalizer | None  # what reward normalisation has seen
     update: Array  # how many are done; the key of an update is folded from it, so a resumed run draws the same numbers
 
 
-def init_state(spec: Spec, config: Config, key: Array) -> TrainState:
-    """The start of an iteration."""
-    objective, settings = config.method, config.ppo
-    policy_key, objective_key = jax.random.split(key)
-    channels = objective.channels(config.iterations)
-    policy = init_policy(spec, channels, settings.hidden, settings.layers, settings.normalize_obs, policy_key)
-    opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
-    returns = init_normalizer(channels) if settings.normalize_reward else None
-    remembered = objective.init(spec, objective_key)
-    return TrainState(policy, opt_state, remembered, returns, jnp.zeros((), jnp.int32))
+def init_state(setup: Setup, method: Method, settings: ppo.PPO, keys: Array) -> TrainState:
+    """The start of a round; a key for each member."""
+    channels = len(method.channels(setup.capacity))
+
+    def one(key: Array) -> tuple[Policy, Any, Any, Normalizer | None]:
+        policy_key, method_key = jax.random.split(key)
+        size = (settings.hidden, settings.layers, settings.normalize_obs)
+        policy = init_policy(setup.spec, channels, *size, policy_key, settings.memory, method.latent_size)
+        opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
+        returns = init_normalizer(channels) if settings.normalize_reward else None
+        return policy, opt_state, method.init(setup, method_key), returns
+
+    policy, opt_state, learners, returns = each_member(one, keys)
+    return TrainState(policy, opt_state, learners, returns, jnp.zeros((), jnp.int32))
 
 
 class Trainer(NamedTuple):
-    """The two functions of a run, compiled once and shared by all its iterations."""
+    """The two functions of a round, compiled once and shared by all rounds with as many places for rivals."""
 
     init: Callable[[Array], TrainState]
     advance: Callable[[TrainState, References, Array, Any], tuple[TrainState, dict[str, Array]]]
 
 
-def make_trainer(env: AnyEnv, config: Config, rows: int) -> Trainer:
-    """`advance(state, references, key, n)` runs n <= rows updates; of `rows` rows of metrics the first n are set."""
-    settings = config.ppo
-    play = partial(collect, env, episodes=config.episodes(env.spec), padding=settings.padding)
+def make_trainer(
+    collect: Collector, method: Method, settings: ppo.PPO, measure: Measure, setup: Setup, rows: int
+) -> Trainer:
+    """`advance(state, rivals, keys, n)` runs n <= rows updates; of `rows` rows of metrics the first n are set."""
+    episodes = settings.batch // setup.spec.horizon
+
+    def play(state: TrainState, keys: Array) -> Trajectory:
+        def one(i: Any) -> Trajectory:
+            own, key = member((state.policy, state.method), i), _update_keys(keys[i], state.update)[0]
+            context_key, play_key = (key, key) if not method.latent_size else jax.random.split(key)
+            latent = method.context(own[1], context_key, episodes)
+            return collect(own[0], episodes, play_key, padding=settings.padding, latent=latent)
+
+        return collect.each(one, setup.plan.members)
+
     # A batch that is cut into minibatches is needed whole on every device: sharing it out first would only add
-    # barriers. Stepping a JAX environment is divided by this too, which is worth more.
-    learn = partial(_learn, config, shared=settings.minibatches == 1 or not isinstance(env, HostEnv))
-
-    def one_update(state: TrainState, references: References, key: Array) -> tuple[TrainState, dict[str, Array]]:
-        return learn(state, references, play(state.policy, key=_update_keys(key, state.update)[0]), key)
-
-    def advance(
-        state: TrainState, references: References, key: Array, count: Array
-    ) -> tuple[TrainState, dict[str, Array]]:
-        shapes = jax.eval_shape(one_update, state, references, key)[1]
-        table = jax.tree.map(lambda m: jnp.zeros((rows, *m.shape), m.dtype), shapes)
-
-        def body(i: Array, carry: tuple[TrainState, dict[str, Array]]) -> tuple[TrainState, dict[str, Array]]:
-            state, metrics = one_update(carry[0], references, key)
-            return state, jax.tree.map(lambda column, m: column.at[i].set(m), carry[1], metrics)
-
-        return jax.lax.fori_loop(0, count, body, (state, table))
-
-    # Placements are fixed, or a state from a checkpoint would compile the program once more than one from `advance`.
-    jit = partial(jax.jit, in_shardings=everywhere(), out_shardings=everywhere())
-    init = jax.jit(partial(init_state, env.spec, config), out_shardings=everywhere())
-    if isinstance(env, HostEnv):
-        return Trainer(init, partial(_advance_on_host, play, jit(learn)))
-    return Trainer(init, jit(advance))
-
-
-def _advance_on_host(
-    play: Callable[..., Trajectory],
-    learn: Callable[..., tuple[TrainState, dict[str, Array]]],
-    state: TrainState,
-    references: References,
-    key: Array,
-    count: int,
-) -> tuple[TrainState, Any]:
-    """Python plays, and the compiled program learns, by turns."""
-    placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
-    learn_from, learn_key = placed((references, key))
-    rows = []
-    for _ in range(count):
-        interrupt.check()
-        update = int(state.update)  # off the devices: one that is on each would have each draw the same seeds
-        trajectory = play(state.policy, key=_update_keys(key, update)[0])
-        state, metrics = learn(state, learn_from, placed(trajectory), learn_key)
-        rows.append(metrics)
-    return state, jax.tree.map(lambda *column: np.stack(column), *jax.device_get(rows))
+    # barriers. Stepping a compiled environment is divided by this too, which is worth more.
+    shared = settings.minibatches == 1 or collect.compiled
+    learn = partial(_learn, method, settings, measure, setup, shared)
+    init = jax.jit(partial(init_state, setup, method, settings), out_shardings=everywhere())
+    return Trainer(init, collect.trainer(play, learn, rows))
 
 
 def _learn(
-    config: Config, state: TrainState, references: References, trajectory: Trajectory, key: Array, *, shared: bool
+    method: Method,
+    settings: ppo.PPO,
+    measure: Measure,
+    setup: Setup,
+    shared: bool,
+    state: TrainState,
+    kept: References,
+    data: Trajectory,
+    keys: Array,
 ) -> tuple[TrainState, dict[str, Array]]:
-    """One update from the batch that the policy has just played."""
-    objective, settings, policy, returns = config.method, config.ppo, state.policy, state.returns
-    _, ppo_key, objective_key = _update_keys(key, state.update)
+    """One update from the batches that the members have just played."""
     if shared:
-        trajectory = _shared(trajectory)
-    score = objective.score(state.objective, trajectory, references, state.update / settings.updates)
-    metrics = {"return": trajectory.returns.mean(), "length": trajectory.first.sum(0).mean()} | score.metrics
-    if returns is not None:
-        scaled, returns = ppo.scale_rewards(settings, returns, score.reward, trajectory.counted)
-        score = score._replace(reward=scaled)
-    advantage, target = ppo.advantages(settings, policy, trajectory, score)
-    learned, opt_state, more = ppo.update(
+        data = _shared(data)
+    update_keys = each_member(lambda key: jnp.stack(_update_keys(key, state.update)[1:]), keys)  # [P, 2]
+    members = jnp.arange(setup.plan.members)
+
+    def rivals_of(policies: Policy, own: Array) -> References:
+        return kept if setup.plan.members == 1 else live_rivals(policies, own, measure)
+
+    def prepare(own: Array, policy: Policy, learners: Any, returns: Any, played: Trajectory) -> Any:
+        rivals = rivals_of(state.policy, own)
+        score = method.score(learners, played, rivals, state.update / settings.updates)
+        metrics = {"return": played.returns.mean(), "length": played.first.sum(0).mean()} | score.metrics
+        if returns is not None:
+            scaled, returns = ppo.scale_rewards(settings, returns, score.reward, played.counted)
+            score = score._replace(reward=scaled)
+        values, carry = _values(policy, played)
+        channels = method.channels(setup.capacity)
+        advantage, target = ppo.advantages(settings, values, played, score, channels)
+        lesson = _lesson(policy, played, advantage, target, score.weight)
+        return _sequences(settings, lesson, played, carry) if policy.recurrent else lesson, returns, metrics
+
+    learned_from = (members, state.policy, state.method, state.returns, data)
+    lessons, returns, metrics = each_member(prepare, *learned_from)
+    policies, opt_states, more = ppo.update(
         settings,
-        ppo.make_optimizer(settings),
-        policy,
+        state.policy,
         state.opt_state,
-        _samples(policy, trajectory, advantage, target, score.weight),
+        lessons,
         ppo.entropy_coefficient(settings, state.update),
-        lambda policy: objective.loss(state.objective, policy, trajectory),
-        ppo_key,
+        _joint(method, state, data, partial(rivals_of, state.policy), update_keys[0, 1]),
+        update_keys[:, 0],
     )
-    if policy.normalizer is not None:
-        # In use after the update, so that PPO's ratios start at 1; frozen everywhere else.
-        counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
-        learned = Policy(learned.actor, learned.critic, policy.normalizer.update(trajectory.obs, counted))
-    remembered = objective.update(state.objective, trajectory, objective_key)
-    return TrainState(learned, opt_state, remembered, returns, state.update + 1), metrics | more
+    policies = each_member(_normalized, policies, data)
+    rivals = each_member(partial(rivals_of, state.policy), members)
+    learners = method.update(state.method, data, rivals, update_keys[0, 1])
+    return TrainState(policies, opt_states, learners, returns, state.update + 1), metrics | more
+
+
+def _joint(
+    method: Method, state: TrainState, data: Trajectory, rivals_of: Callable[[Array], References], key: Array
+) -> ppo.Joint | None:
+    """What members learn together, where the method has such a loss."""
+    if type(method).loss is Method.loss:
+        return None
+    rivals = each_member(rivals_of, jnp.arange(count(state.policy)))
+    samples = each_member(lambda played: played.samples, data)
+    if state.policy.recurrent:
+        samples = each_member(lambda one: chunked(one, data.reward.shape[1]), samples)
+    return ppo.Joint(lambda policies, part: method.loss(state.method, policies, part, rivals, key), samples)
+
+
+def _normalized(policy: Policy, played: Trajectory) -> Policy:
+    """What normalises inputs has seen this batch too: in use after the update, so that PPO's ratios start at 1; frozen
+    everywhere else."""
+    normalizer, state_normalizer = policy.normalizer, policy.state_normalizer
+    if normalizer is not None:
+        normalizer = normalizer.update(played.view.obs, played.counted)
+    if state_normalizer is not None:
+        state_normalizer = state_normalizer.update(played.view.state, played.counted)
+    return dataclasses.replace(policy, normalizer=normalizer, state_normalizer=state_normalizer)
 
 
 @jax.jit
 def _update_keys(key: Array, update: Array) -> tuple[Array, ...]:
-    """For collecting, for PPO and for the objective: a function of the number of the update."""
+    """For collecting, for PPO and for the method: a function of the number of the update."""
     return tuple(jax.random.split(jax.random.fold_in(key, update), 3))
 
 
-def _shared(trajectory: Trajectory) -> Trajectory:
+def _shared(data: Trajectory) -> Trajectory:
     """Every device gets its share of the episodes, and XLA divides what is computed from them."""
-    last_obs = share(trajectory.last_obs, axis=0)
-    rest = jax.tree.map(lambda leaf: share(leaf, axis=1), eqx.tree_at(lambda t: t.last_obs, trajectory, None))
-    return eqx.tree_at(lambda t: t.last_obs, rest, last_obs, is_leaf=lambda leaf: leaf is None)
+    last = jax.tree.map(lambda leaf: share(leaf, axis=1), data.last)
+    rest = jax.tree.map(lambda leaf: share(leaf, axis=2), dataclasses.replace(data, last=None))  # type: ignore[arg-type]
+    return dataclasses.replace(rest, last=last)
 
 
-def _samples(policy: Policy, trajectory: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Batch:
-    log_prob = trajectory.log_prob
-    if log_prob is None:
-        acted = (trajectory.obs, trajectory.action)
+def _values(policy: Policy, played: Trajectory) -> tuple[ppo.Values, Any]:
+    """What the critic expects, and of a policy with memory what it remembered before each step."""
+    if not policy.recurrent:
+        value = map_samples(lambda view, policy: policy.values(view), played.view, policy)
+        return ppo.Values(value, policy.values(played.last)), ()
+    starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
+    value, last, carry = policy.look_back(played.view, starts, played.last)
+    return ppo.Values(value, last), carry
+
+
+def _lesson(policy: Policy, played: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Lesson:
+    log_prob = played.log_prob
+    if log_prob is None and policy.recurrent:
+        starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
+        log_prob = policy.replay(played.view, starts).log_prob(played.action)
+    elif log_prob is None:
+        acted = (played.view, played.action)
         log_prob = map_samples(lambda acted, policy: policy(acted[0]).log_prob(acted[1]), acted, policy)
-    counted = jnp.broadcast_to(trajectory.counted[..., None], trajectory.reward.shape)
-    return ppo.Batch(
-        obs=trajectory.obs,
-        action=trajectory.action,
+    return ppo.Lesson(
+        view=played.view,
+        action=played.action,
         log_prob=log_prob,
         advantage=advantage,
         target=target,
-        counted=counted.astype(jnp.float32),
+        counted=played.counted.astype(jnp.float32),
         learned=(weight != 0).astype(jnp.float32),
     )
+
+
+def _sequences(settings: ppo.PPO, lesson: ppo.Lesson, played: Trajectory, carry: Any) -> ppo.Lesson:
+    """Chunks of the episodes, each with what was remembered before its first step."""
+    starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
+    cut = chunked(lesson._replace(starts=starts), settings.chunk)
+    return cut._replace(carry=jax.tree.map(lambda leaf: leaf[:: settings.chunk], carry))

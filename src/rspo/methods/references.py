@@ -6,6 +6,7 @@ delta_j        = alpha * D(pi_rnd, pi_j)               phi_j(tau) = [ NLL(tau; p
 `Measure.of="return"` puts | R(tau) - E_{pi_j} R | in the place of the NLL.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +17,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from rspo.core.devices import map_samples
-from rspo.core.distributions import Distribution, Gaussian
+from rspo.core.distributions import Gaussian
+from rspo.core.sequences import chunked, joined, replayed
 from rspo.core.types import Samples, Trajectory
 from rspo.errors import InputError
 
@@ -59,6 +61,10 @@ class Measure:
             )
 
 
+Scorer = Callable[[Any, Any, Samples], Array]
+"""Of a policy, what the method remembers of it, and samples: one number for each of these."""
+
+
 class References(eqx.Module):
     """The kept policies as one pytree of fixed capacity R, so that keeping one more never recompiles anything."""
 
@@ -66,7 +72,7 @@ class References(eqx.Module):
     threshold: Array  # [R] delta_j
     returns: Array  # [R] the mean return of each policy
     memory: Any  # what the objective remembers of each policy, leaves with a leading axis R
-    mask: Array  # [R] true where a policy is kept; the kept ones come first
+    mask: Array  # [R] true where a policy is kept; the kept ones of an archive come first
     measure: Measure = eqx.field(static=True)
 
     @property
@@ -77,26 +83,37 @@ class References(eqx.Module):
         """-log pi_j(a_t | s_t) of every step under every kept policy: [T, N, A, R]; 0 where nothing is kept."""
         return self.each(lambda policy, _, samples: step_nll(policy, samples, self.measure), trajectory, self.mask)
 
-    def each(self, score: Callable[[Any, Any, Samples], Array], trajectory: Trajectory, wanted: Array) -> Array:
+    def each(self, score: Scorer, trajectory: Trajectory, wanted: Array) -> Array:
         """`score(policy, memory, samples)` of every step and every reference `wanted` [R]: [T, N, A, R]; 0 elsewhere.
+        Samples are single steps, or whole episodes where policies have a memory to replay."""
+        samples, steps = trajectory.samples, trajectory.reward.shape[0]
+        piecewise = lambda samples, rest: rest[0].each_of(score, samples, rest[1])  # noqa: E731
+        if not self.policies.recurrent:
+            return map_samples(piecewise, samples, (self, wanted))
+        return joined(map_samples(piecewise, chunked(samples, steps), (self, wanted)), steps)
 
-        One after the other and only the kept ones: twice as fast here as one product over all places, empty or not.
+    def each_of(self, score: Scorer, samples: Samples, wanted: Array) -> Array:
+        """The same of samples [B], or [B, T] of whole episodes, with a last axis R.
+
+        One reference after the other and only the kept ones: twice as fast here as one product over all places, empty
+        or not.
         """
+        wanted = wanted & self.mask
 
-        def all_wanted(samples: Samples, rest: tuple[References, Array]) -> Array:
-            references, wanted = rest
+        def one(j: Array) -> Array:
+            pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)  # noqa: E731
+            policy, memory = jax.tree.map(pick, (self.policies, self.memory))
+            return score(policy, memory, samples)
 
-            def one(j: Array) -> Array:
-                pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)  # noqa: E731
-                policy, memory = jax.tree.map(pick, (references.policies, references.memory))
-                return score(policy, memory, samples)
+        nothing = jnp.zeros(samples.reward.shape)
+        fill = lambda j, table: table.at[j].set(jax.lax.cond(wanted[j], one, lambda _: nothing, j))  # noqa: E731
+        empty = jnp.zeros((self.capacity, *samples.reward.shape))
+        last = jnp.max(jnp.where(self.mask, jnp.arange(1, self.capacity + 1), 0))
+        return jnp.moveaxis(jax.lax.fori_loop(0, last, fill, empty), 0, -1)
 
-            nothing = jnp.zeros(samples.reward.shape)
-            fill = lambda j, table: table.at[j].set(jax.lax.cond(wanted[j], one, lambda _: nothing, j))  # noqa: E731
-            empty = jnp.zeros((references.capacity, *samples.reward.shape))
-            return jnp.moveaxis(jax.lax.fori_loop(0, references.mask.sum(), fill, empty), 0, -1)
-
-        return map_samples(all_wanted, trajectory.samples, (self, wanted & self.mask))
+    def nll_of(self, samples: Samples) -> Array:
+        """-log pi_j(a | s) of samples [B], or [B, T] of whole episodes, with a last axis R."""
+        return self.each_of(lambda policy, _, samples: step_nll(policy, samples, self.measure), samples, self.mask)
 
     def distance(self, trajectory: Trajectory, nll: Array) -> Array:
         """How far every trajectory, its steps' NLL given, is from every kept policy: [N, A, R]."""
@@ -109,9 +126,17 @@ class References(eqx.Module):
         return (distance >= self.threshold) | ~self.mask
 
 
-def step_nll(policy: Callable[[Array], Distribution], samples: Samples, measure: Measure) -> Array:
+def live_rivals(policies: Any, own: Array, measure: Measure) -> References:
+    """The other members of a population as they are now: policies with leaves [P, ...], one's own place masked."""
+    size = jax.tree.leaves(policies)[0].shape[0]
+    frozen = jax.lax.stop_gradient(dataclasses.replace(policies, critic=None))
+    nothing = jnp.zeros(size)
+    return References(frozen, nothing, nothing, (), jnp.arange(size) != own, measure)
+
+
+def step_nll(policy: Any, samples: Samples, measure: Measure) -> Array:
     """-log pi(a_t | s_t), capped; 0 on steps that do not count: the samples' own axes."""
-    played = policy(samples.obs)
+    played = replayed(policy, samples)
     if measure.gaussian == "distance" and isinstance(played, Gaussian):
         nll = played.distance(samples.action)
     else:
@@ -131,9 +156,7 @@ def discounted_sum(steps: Array, discount: float) -> Array:
     return jnp.tensordot(discount ** jnp.arange(steps.shape[0]), steps, axes=1)
 
 
-def automatic_threshold(
-    policy: Callable[[Array], Distribution], mean_return: Array | float, trajectory: Trajectory, measure: Measure
-) -> Array:
+def automatic_threshold(policy: Any, mean_return: Array | float, trajectory: Trajectory, measure: Measure) -> Array:
     """delta = alpha * D(whoever played the trajectories, policy)."""
     if measure.of == "return":
         distance = jnp.abs(trajectory.returns - mean_return).mean()
@@ -143,6 +166,10 @@ def automatic_threshold(
     return delta if measure.least is None else jnp.maximum(delta, measure.least)
 
 
-def cross_entropy(policy: Callable[[Array], Distribution], trajectory: Trajectory, measure: Measure) -> Array:
+def cross_entropy(policy: Any, trajectory: Trajectory, measure: Measure) -> Array:
     """D(whoever played the trajectories, policy) by their actions."""
-    return episode_nll(step_nll(policy, trajectory.samples, measure), measure).mean()
+    samples, steps = trajectory.samples, trajectory.reward.shape[0]
+    if not policy.recurrent:
+        return episode_nll(step_nll(policy, samples, measure), measure).mean()
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), chunked(samples, steps))
+    return episode_nll(step_nll(policy, flat, measure).T, measure).mean()

@@ -28,7 +28,7 @@ class RewardModel(eqx.Module):
 
     def error(self, samples: Samples) -> Array:
         """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: the samples' own axes."""
-        error = jnp.square(self(samples.obs, samples.action) - samples.reward)
+        error = jnp.square(self(samples.view.obs, samples.action) - samples.reward)
         return jnp.where(samples.counted, error, 0.0)
 
 

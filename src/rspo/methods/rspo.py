@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from rspo.core.members import each_member
 from rspo.core.policies import Policy, uniform_policy
 from rspo.core.types import Spec, Trajectory
 from rspo.errors import InputError
-from rspo.methods.base import Method, Score
+from rspo.methods.base import Method, Score, Setup, Stream
 from rspo.methods.references import References, discounted_sum
 from rspo.methods.reward_model import fit, init_predictor, init_reward_model
 
@@ -43,8 +44,9 @@ class RSPO(Method):
     """One summed reward (the paper's equation); one value head for the task and one for each kind of intrinsic
     reward; or one for each kind and each kept policy (the authors' code). Each stream's advantage is normalised."""
     release: float = 0.0
-    """Last part of an iteration, in which the filter is lifted: a policy in the basin of a new strategy converges to it
-    undisturbed, and one that only keeps to the boundary slides back and is seen to. 0: never (the paper)."""
+    """Last part of an iteration, in which the filter is lifted, and without one the intrinsic reward is over: a policy
+    in the basin of a new strategy converges to it undisturbed, and one that only keeps to the boundary slides back and
+    is seen to. 0: never (the paper)."""
     ungated: float = 0.0
     """First part of an iteration, in which the reward-driven intrinsic reward counts whatever is accepted, as in a path
     of the authors' code: a start towards unusual rewards, which unusual moves alone may not lead to. 0: never (the
@@ -89,23 +91,28 @@ class RSPO(Method):
         """How many kinds of intrinsic reward there are."""
         return (self.lambda_b > 0) + (self.lambda_r > 0)
 
-    def channels(self, capacity: int) -> int:
-        return {"single": 1, "grouped": 1 + self._kinds, "per-reference": 1 + self._kinds * capacity}[self.streams]
+    def channels(self, capacity: int) -> tuple[Stream, ...]:
+        more = {"single": 0, "grouped": self._kinds, "per-reference": self._kinds * capacity}[self.streams]
+        task: Stream = "episodic" if self.paid == "step" else "settled"
+        intrinsic: Stream = "episodic"
+        return (task, *(intrinsic,) * more)
 
-    def init(self, spec: Spec, key: Array) -> Any:
+    def init(self, setup: Setup, key: Array) -> Any:
         if self.lambda_r == 0:
             return ()
-        return init_predictor(spec, self.predictor_hidden, self.predictor_learning_rate, key)
+        return init_predictor(setup.spec, self.predictor_hidden, self.predictor_learning_rate, key)
 
     def memory(self, spec: Spec, key: Array) -> Any:
         return init_reward_model(spec, self.predictor_hidden, key) if self.lambda_r > 0 else ()
 
-    def score(self, state: Any, trajectory: Trajectory, references: References, progress: Array | float) -> Score:
+    def score(self, state: Any, data: Trajectory, rivals: References, progress: Array | float) -> Score:
+        trajectory, references = data, rivals
         nll = references.step_nll(trajectory)  # [T, N, A, R]
         accepted = references.accepts(references.distance(trajectory, nll))  # [N, A, R]
-        phi_j = accepted | (progress >= 1 - self.release)
+        released = progress >= 1 - self.release
+        phi_j = accepted | released
         phi = phi_j.all(-1)  # [N, A]
-        gate = self._gate(phi_j, references.mask)  # [N, A, R]
+        gate = jnp.where(released, 0.0, self._gate(phi_j, references.mask))  # [N, A, R]
         intrinsic = []  # (lambda, gate [N, A, R], r_int [T, N, A, R])
         if self.lambda_b > 0:
             intrinsic.append((self.lambda_b, gate, nll))
@@ -122,8 +129,7 @@ class RSPO(Method):
             "accepted_by": accepted.mean((0, 1)),
             "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, gate, r in intrinsic), jnp.zeros(())),
         }
-        settled = None if self.paid == "step" else jnp.arange(reward.shape[-1]) == 0  # the task's stream is the first
-        return Score(reward, weight, metrics, settled)
+        return Score(reward, weight, metrics)
 
     def _prediction_error(self, trajectory: Trajectory, references: References, gate: Array) -> Array:
         """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]; where a reference rejects nothing, it is not needed and 0."""
@@ -176,10 +182,10 @@ class RSPO(Method):
             weights.append(lam * weight)
         return jnp.concatenate(rewards, -1), jnp.concatenate(weights, -1)
 
-    def update(self, state: Any, trajectory: Trajectory, key: Array) -> Any:
+    def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
         if self.lambda_r == 0 or self.predictor_training == "after":
-            return state
-        return fit(state, [trajectory], 1, self.predictor_learning_rate)
+            return states
+        return each_member(lambda own, played: fit(own, [played], 1, self.predictor_learning_rate), states, data)
 
     def remember(self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array) -> Any:
         """The reward predictor, fitted on the finished policy's trajectories if that is yet to be done."""

@@ -20,34 +20,26 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors.numpy import load, save
 
 from rspo.core import interrupt
 from rspo.core.distributions import Noise
-from rspo.core.types import Padding, Spec
+from rspo.core.policies import Policy
+from rspo.core.policies.packing import from_arrays, to_arrays
+from rspo.core.types import Spec, View
 from rspo.envs.base import HostEnv, Instances
 from rspo.envs.given import own_code
 from rspo.errors import EnvironmentFailure, InputError, RspoError
-from rspo.rollout.actor import Plain, draw
 from rspo.rollout.patience import Signs, patience
-from rspo.rollout.play import Record, play
+from rspo.rollout.play import Record, Share, play
 
 SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
 PATIENCE = 5.0  # seconds that a process may take to end
 PLAYING: dict[str, Any] = {"playing": True}  # says a process now and then that has not yet an answer
-RECORDED = ("obs", "action", "reward", "terminated", "truncated", "live", "last_obs")
-
-
-class Question(NamedTuple):
-    """How a share of episodes is to be played."""
-
-    noise: Noise
-    lanes: int
-    greedy: bool
-    padding: Padding
+RECORDED = ("action", "reward", "terminated", "truncated", "live", "alive", "features")
 
 
 class Player:
@@ -75,21 +67,22 @@ class Player:
         """Whether the process could make the environment, and the same one; to be asked once, before it plays."""
         return self._answer()[0]["spec"] == repr(spec)
 
-    def ask(self, policy: bytes, question: Question, seeds: np.ndarray) -> Callable[[], Record]:
+    def ask(self, policy: bytes, share: Share) -> Callable[[], Record]:
         """For a share of episodes, which it plays after those asked for before, while this process goes on; call what
         is given to wait for it."""
-        share = Future[Record]()
+        future = Future[Record]()
+        words = share._asdict() | {"seeds": share.seeds.tolist()}
+        words["latent"] = None if share.latent is None else share.latent.tolist()
         with self.lock:
-            self.asked.append(share)
-            _write(self.questions, question._asdict() | {"seeds": seeds.tolist()}, policy)
-        return partial(self._wait_for, share)
+            self.asked.append(future)
+            _write(self.process.stdin, words, policy)
+        return partial(self._wait_for, future)
 
     def _wait_for(self, share: Future[Record]) -> Record:
         with self.lock:
             while not share.done():  # answers come in the order of the questions, wanted or not
                 try:
-                    rows: dict[str, Any] = self._answer()[1]
-                    record = Record(**rows)
+                    record = _to_record(self._answer()[1])
                 except Exception as error:
                     self.asked.popleft().set_exception(error)
                 else:
@@ -129,17 +122,25 @@ class Player:
         return words, arrays
 
 
-def to_bytes(policy: Plain) -> bytes:
+def to_bytes(policy: Policy) -> bytes:
     """As players get it: once for all of them, so that the last need not wait while the first already plays."""
-    layers = zip(policy.weights, policy.biases, strict=True)
-    arrays = {f"{kind}{i}": array for i, pair in enumerate(layers) for kind, array in zip("wb", pair, strict=True)}
-    return _packed(arrays | {name: array for name, array in policy._asdict().items() if isinstance(array, np.ndarray)})
+    return _packed(to_arrays(policy))
 
 
-def _to_policy(arrays: dict[str, np.ndarray]) -> Plain:
-    count = sum(name.startswith("w") for name in arrays)
-    weights, biases = (tuple(arrays[f"{kind}{i}"] for i in range(count)) for kind in "wb")
-    return Plain(weights, biases, *(arrays.get(name) for name in Plain._fields[2:]))
+def _of_record(rows: Record) -> dict[str, np.ndarray]:
+    """What was played, as named arrays."""
+    flat: dict[str, np.ndarray | None] = {name: getattr(rows, name) for name in RECORDED}
+    for name in ("view", "last"):
+        flat |= {f"{name}.{part}": array for part, array in getattr(rows, name)._asdict().items()}
+    return {name: array for name, array in flat.items() if array is not None}
+
+
+def _to_record(arrays: dict[str, np.ndarray]) -> Record:
+    views: dict[str, Any] = {
+        name: View(*(arrays.get(f"{name}.{part}") for part in View._fields)) for name in ("view", "last")
+    }
+    rows: dict[str, Any] = {name: arrays[name] for name in RECORDED if name in arrays}
+    return Record(**views, **rows)
 
 
 def _packed(arrays: dict[str, np.ndarray]) -> bytes:
@@ -208,18 +209,24 @@ def _play_all(env: HostEnv, questions: BinaryIO, answers: Answers) -> None:
         except EOFError:
             return
         try:
-            seeds, (kind, shape) = np.array(words.pop("seeds")), words.pop("noise")
-            asked = Question(Noise(kind, tuple(shape)), **words)
-            if asked.lanes not in batches:
+            share = _to_share(words)
+            if share.lanes not in batches:
                 with own_code(env.title, "making it"):
-                    batches[asked.lanes] = env.batch(asked.lanes)
-            act = _to_policy(arrays).actor(asked.greedy, draw(asked.noise, env.spec.horizon, seeds, asked.lanes))
-            rows = play(env, batches[asked.lanes], act, asked.lanes, seeds, asked.padding, False, pulse.beat)
-            answers.put(({}, _packed({name: getattr(rows, name) for name in RECORDED})))
+                    batches[share.lanes] = env.batch(share.lanes)
+            policy = from_arrays(arrays, env.spec.action_space)
+            rows = play(env, batches[share.lanes], policy, share, pulse.beat)
+            answers.put(({}, _packed(_of_record(rows))))
         except RspoError as error:
             answers.put((_failed(error), b""))
         except Exception:
             answers.put(({"failed": f"Playing {env.title} failed.\n{traceback.format_exc()}", "unfit": False}, b""))
+
+
+def _to_share(words: dict[str, Any]) -> Share:
+    kind, shape = words.pop("noise")
+    latent = words.pop("latent")
+    latent = None if latent is None else np.array(latent, np.float32)
+    return Share(np.array(words.pop("seeds")), noise=Noise(kind, tuple(shape)), latent=latent, **words)
 
 
 def _failed(error: RspoError) -> dict[str, Any]:

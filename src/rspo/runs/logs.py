@@ -18,8 +18,8 @@ class Log(abc.ABC):
 
     def __init__(self, start: Position | None) -> None:
         # A resumed iteration's rows up to its checkpoint were passed on by the process before.
-        self.place = (start.iteration, start.attempt) if start else (0, 1)
-        self.done = len(start.rows) if start else 0
+        self.place = (start.round, start.attempt) if start else (0, 1)
+        self.done = len(start.rows[0]) if start else 0
 
     def show(self, event: Position | Found) -> None:
         if isinstance(event, Found):
@@ -27,12 +27,15 @@ class Log(abc.ABC):
             names = ("return_mean", "return_std", "greedy_return_mean", "greedy_return_std", "accepted")
             self.strategy(event.strategy.index, {name: getattr(found, name) for name in names})
             return
-        place = (event.iteration, event.attempt)
+        place = (event.round, event.attempt)
         if place != self.place:
             self.place, self.done = place, 0
-        for row in event.rows[self.done :]:
-            self.row(*place, row["update"], dict(_scalars(row)))
-        self.done = len(event.rows)
+        members = len(event.rows)
+        for member, rows in enumerate(event.rows):
+            for row in rows[self.done :]:
+                # Members of a population are iterations of their own to whoever watches.
+                self.row(event.round * members + member, event.attempt, row["update"], dict(_scalars(row)))
+        self.done = len(event.rows[0])
 
     @abc.abstractmethod
     def row(self, iteration: int, attempt: int, update: int, values: Mapping[str, float]) -> None:

@@ -9,7 +9,7 @@ from rspo.errors import InputError
 from rspo.runs import store
 from rspo.runs.store import StoreError
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -25,16 +25,20 @@ def read_manifest(path: Path) -> dict[str, Any]:
     record: dict[str, Any] = readable(store.read_json, source)
     if record.get("schema") != SCHEMA:
         raise InputError(
-            f"{path} was written with schema {record.get('schema')}, but this version of rspo reads {SCHEMA}: "
-            "install the version of rspo named in its run.json."
+            f"{path} was written with schema {record.get('schema')}, but this version of rspo reads {SCHEMA}: make the "
+            "run again with the command in its run.json, or install the version of rspo that is named there."
         )
     return record
 
 
 def identity(record: Mapping[str, Any]) -> str:
     """What every part of a run carries too, so that no part of another one is taken for its own."""
-    own = ("config", "spec", "devices", "players")  # the last one came with a later version
-    return store.sha256(json.dumps([record[name] for name in own if name in record]).encode())
+    # Not how many iterations there are to be: a run can be extended.
+    config = record["config"]
+    if isinstance(config, Mapping):
+        config = {name: value for name, value in config.items() if name != "iterations"}
+    own = [config, *(record[name] for name in ("spec", "devices", "players"))]
+    return store.sha256(json.dumps(own).encode())
 
 
 def folders(path: Path, most: int) -> list[Path]:

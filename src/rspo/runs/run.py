@@ -39,8 +39,9 @@ import numpy as np
 from rspo import config as configuration
 from rspo.config import Config
 from rspo.core.devices import player_count
+from rspo.core.spaces import ActionSpace, Box, Discrete
 from rspo.core.typed import checked, quoted
-from rspo.core.types import ActionSpace, Box, Discrete, Spec
+from rspo.core.types import Spec
 from rspo.errors import InputError
 from rspo.learn.trainer import TrainState
 from rspo.runs import manifest, store
@@ -51,8 +52,10 @@ from rspo.search.archive import Archive, Strategy
 from rspo.search.crossplay import CrossPlay
 from rspo.search.diversity import PopulationDiversity
 from rspo.search.evaluation import Evaluation
-from rspo.search.loop import Found, Position, shapes
+from rspo.search.loop import Found, Position, kept_shapes, place_of, plan_of, training_shapes
 from rspo.text import NAME, printable
+
+PROVENANCE = ("index", "status", "threshold", "attempt", "round", "member", "latent")
 
 
 class Run:
@@ -102,6 +105,27 @@ class Run:
         """A run that exists, or one sentence on why this is none."""
         return readable(Run, path, manifest.read_manifest(path))
 
+    def extended(self, iterations: int) -> "Run":
+        """The same run with more iterations to come."""
+        config = dataclasses.replace(self.config, iterations=iterations)
+        configuration.validate(config, self.spec)
+        if iterations < self.config.iterations:
+            raise InputError(
+                f"iterations is {iterations}, but {self.name} was begun with {self.config.iterations}: it must be more."
+            )
+        if plan_of(config).per_round != plan_of(self.config).per_round:
+            raise InputError(
+                f"{self.name} trains its policies side by side, so there can be no more of them: start a new run with "
+                f"--iterations {iterations}."
+            )
+        with self.locked():
+            record = manifest.read_manifest(self.path)
+            record["config"]["iterations"] = iterations
+            store.write(self.path / "run.json", store.pack_json(record))
+            if iterations > self.config.iterations:
+                store.remove(self.path / "crossplay.json")  # of fewer strategies
+        return Run.open(self.path)
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder for writing; the operating system lets go when the process ends, however it ends."""
@@ -134,7 +158,7 @@ class Run:
         self._check_identity(record, source)
         files = manifest.read_files(folder, record.pop("files"))
         arrays, _ = store.unpack_arrays(files["policy.safetensors"], folder / "policy.safetensors")
-        policy, memory = store.fill(self._kept(), arrays, folder / "policy.safetensors")
+        policy, memory = store.fill(kept_shapes(self.config, self.spec), arrays, folder / "policy.safetensors")
         evaluation = _typed(Evaluation, record.pop("evaluation"), source)
         if record["index"] != int(folder.name) or not 1 <= record["attempt"] <= self.config.judge.attempts:
             raise StoreError(f"{source} is not of this place in this run.")
@@ -143,11 +167,6 @@ class Run:
     def _check_identity(self, record: dict[str, Any], source: Path) -> None:
         manifest.check_identity(record, source, self.identity, self.path)
 
-    def _kept(self) -> Any:
-        """The shapes of what a strategy file holds."""
-        state, memory = shapes(self.config, self.spec)
-        return state.policy, memory
-
     def save(self, event: Position | Found, archive: Archive) -> None:
         """Keep where a run stands: a checkpoint of the iteration under way, or a finished iteration."""
         if isinstance(event, Position):
@@ -155,8 +174,9 @@ class Run:
         else:
             self._save_strategy(event)
             self.clock.mark()
-            # Only now: a kill between the two leaves a checkpoint of an iteration that is done, which resuming ignores.
-            store.remove(self.path / "checkpoint.safetensors")
+            if place_of(plan_of(self.config), len(archive)).round != event.strategy.round:
+                # Only now: a kill between the two leaves a checkpoint of a round that is done, which resuming ignores.
+                store.remove(self.path / "checkpoint.safetensors")
             self.summarize(archive)
 
     def _save_strategy(self, found: Found) -> None:
@@ -172,7 +192,7 @@ class Run:
             files["episodes.safetensors"] = store.pack_arrays(found.recording.arrays, metadata)
         record = {
             "run": self.identity,
-            **{name: getattr(strategy, name) for name in ("index", "status", "threshold", "attempt")},
+            **{name: getattr(strategy, name) for name in PROVENANCE},
             "evaluation": dataclasses.asdict(strategy.evaluation),
             "files": {name: store.sha256(data) for name, data in files.items()},
         }
@@ -223,34 +243,40 @@ class Run:
         arrays = store.named_leaves(jax.device_get(position.state))
         record = {
             "run": self.identity,
-            "iteration": position.iteration,
+            "round": position.round,
             "attempt": position.attempt,
-            "rows": list(position.rows),
+            "rows": [list(rows) for rows in position.rows],
             "seconds": self.clock.mark(),
             "arrays": store.arrays_digest(arrays),
         }
         metadata = {"rspo": store.pack_json(record).decode()}
         store.write(self.path / "checkpoint.safetensors", store.pack_arrays(arrays, metadata))
 
-    def load_checkpoint(self, iteration: int) -> Position | None:
-        """Where iteration `iteration` stands; None if it has no checkpoint."""
+    def load_checkpoint(self, archive: Archive) -> Position | None:
+        """Where the round that comes next stands; None if it has no checkpoint."""
         path = self.path / "checkpoint.safetensors"
         if not store.exists(path):
             return None
-        return readable(self._position, path, iteration)
+        return readable(self._position, path, archive)
 
-    def _position(self, path: Path, iteration: int) -> Position | None:
+    def _position(self, path: Path, archive: Archive) -> Position | None:
         arrays, metadata = store.read_arrays(path)
         record = store.unpack_json(metadata.get("rspo", ""), path)
         self._check_identity(record, path)
         if record["arrays"] != store.arrays_digest(arrays):
             raise StoreError(f"{path} was changed after it was written: its checksum does not match.")
-        if record["iteration"] != iteration:
+        plan = plan_of(self.config)
+        round = place_of(plan, len(archive)).round
+        if record["round"] != round:
             store.remove(path)  # the process was killed after it kept the strategy, before it removed this file
             return None
         self.clock.go_on_from(float(record.get("seconds", math.nan)))
-        state: TrainState = store.fill(shapes(self.config, self.spec)[0], arrays, path)
-        return Position(iteration, record["attempt"], state, tuple(record["rows"]))
+        kept = sum(strategy.round < round for strategy in archive.kept)
+        state: TrainState = store.fill(training_shapes(self.config, self.spec, kept), arrays, path)
+        rows = tuple(tuple(rows) for rows in record["rows"])
+        if len(rows) != plan.members:
+            raise StoreError(f"{path} is not of this run: it has another number of policies.")
+        return Position(round, record["attempt"], state, rows)
 
 
 def summary(archive: Archive) -> dict[str, Any]:
@@ -262,7 +288,7 @@ def summary(archive: Archive) -> dict[str, Any]:
         "objective": archive.config.objective,
         "seed": archive.config.seed,
         "strategies": [
-            {"index": s.index, "status": s.status, "attempt": s.attempt}
+            {name: getattr(s, name) for name in ("index", "status", "attempt", "round", "member", "latent")}
             | {name: getattr(s.evaluation, name) for name in names + more}
             for s in archive
         ],

@@ -13,7 +13,7 @@ from rspo.core.types import Shape
 from rspo.envs.base import AnyEnv, at
 from rspo.envs.given import own_code
 from rspo.errors import InputError
-from rspo.rollout.collector import collect
+from rspo.rollout.collector import collector
 from rspo.runs import store
 from rspo.search.archive import Strategy
 from rspo.text import NAME, printable
@@ -37,7 +37,8 @@ def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bo
     if not env.drawable:
         raise InputError(f"There is no drawing of {env.title}; report.html in the run folder shows what it observes.")
     key = jax.random.key(seed)
-    played = jax.device_get(collect(env, strategy.policy, episodes, key, greedy=greedy, record=True))
+    with collector(env) as collect:
+        played = jax.device_get(collect(strategy.policy, episodes, key, greedy=greedy, record=True))
     with own_code(env.title, "its scene"):
         return [_episode(env, played, n) for n in range(episodes)]
 

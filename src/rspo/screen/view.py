@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from rspo.config import Config
 from rspo.search.archive import Archive, Strategy
-from rspo.search.loop import Found, Position
+from rspo.search.loop import Found, Position, plan_of
 from rspo.text import LONGEST, NAME, printable
 
 STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
@@ -22,7 +23,7 @@ class View:
     """The screen of one run; writes to standard error, so that standard output stays clean for results."""
 
     def __init__(self, config: Config, quiet: bool = False) -> None:
-        self.config = config
+        self.config, self.plan = config, plan_of(config)
         self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, markup=False, emoji=False)
         self.live = Progress(
             TextColumn("iteration {task.fields[iteration]}"),
@@ -38,7 +39,8 @@ class View:
 
     @contextlib.contextmanager
     def showing(self, archive: Archive, start: Position | None) -> Iterator[None]:
-        config, self.done_before = self.config, self._updates_done(len(archive), start)
+        config, rounds = self.config, len(archive) // self.plan.per_round
+        self.done_before = self._updates_done(rounds, start)
         self.say(
             f"{config.env}: {config.iterations} iterations of {config.objective}, {config.ppo.updates} updates of "
             f"{config.ppo.batch} steps each, seed {config.seed}"
@@ -46,7 +48,7 @@ class View:
         if self.done_before:
             done = f"{len(archive)} of {config.iterations} iterations, {self.done_before} updates"
             self.say(f"going on after {done}")
-        self.live.update(self.bar, iteration=f"{len(archive) + 1}/{config.iterations}")
+        self.live.update(self.bar, iteration=f"{rounds + 1}/{self.plan.rounds}")
         with self.live:
             yield
 
@@ -54,10 +56,10 @@ class View:
         if isinstance(event, Found):
             self.console.print(self._sentence(event.strategy))
             return
-        row = event.rows[-1]
+        row = _over_members(event)
         accepted = f"  accepted {row['accepted']:4.0%}" if "accepted" in row else ""
         numbers = f"return {row['return']:.3f}{accepted}  {self._left(event)} left"
-        iteration = f"{event.iteration + 1}/{self.config.iterations}"
+        iteration = f"{event.round + 1}/{self.plan.rounds}"
         self.live.update(self.bar, completed=row["update"], iteration=iteration, numbers=numbers)
         if not self.console.is_terminal and time.monotonic() - self.spoken > PLAIN_SECONDS:
             self.spoken = time.monotonic()
@@ -76,14 +78,21 @@ class View:
             f"accepted {found.accepted:.0%}  {_clock(time.monotonic() - self.started)} so far",
         )
 
-    def _updates_done(self, iterations: int, position: Position | None) -> int:
-        return iterations * self.config.ppo.updates + (len(position.rows) if position else 0)
+    def _updates_done(self, rounds: int, position: Position | None) -> int:
+        return rounds * self.config.ppo.updates + (len(position.rows[0]) if position else 0)
 
     def _left(self, position: Position) -> str:
         """Until the run's end, at the pace so far; an iteration's further attempts are not foreseen."""
-        done = self._updates_done(position.iteration, position)
+        done = self._updates_done(position.round, position)
         pace = (time.monotonic() - self.started) / max(done - self.done_before, 1)
-        return _clock(pace * (self.config.iterations * self.config.ppo.updates - done))
+        return _clock(pace * (self.plan.rounds * self.config.ppo.updates - done))
+
+
+def _over_members(position: Position) -> dict[str, Any]:
+    """The last update's metrics, those that all members have as means over them."""
+    last = [rows[-1] for rows in position.rows]
+    shown = [name for name in ("return", "accepted") if name in last[0]]
+    return {"update": last[0]["update"]} | {name: sum(row[name] for row in last) / len(last) for name in shown}
 
 
 def strategy_table(archive: Archive) -> Table:

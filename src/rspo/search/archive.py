@@ -10,10 +10,12 @@ import numpy as np
 from rspo.config import Config
 from rspo.core.policies import Policy
 from rspo.core.typed import quoted
+from rspo.core.types import View
 from rspo.methods.references import References
 from rspo.search.evaluation import Evaluation
 
 Status = Literal["novel", "duplicate", "failed"]
+LEAST_PLACES = 8
 
 
 @dataclass(frozen=True)
@@ -30,22 +32,51 @@ class Strategy:
     """What the objective remembers of it, such as its reward predictor."""
     attempt: int
     """How many attempts the iteration took, from 1."""
+    round: int = 0
+    """In which round of training it came about."""
+    member: int = 0
+    """Which policy of that round's population it is."""
+    latent: int = 0
+    """Which of that policy's latents it plays."""
 
     @property
     def descriptor(self) -> str | None:
         return self.evaluation.descriptor
 
     def act(
-        self, obs: np.typing.ArrayLike, rng: int | np.random.Generator | None = None, greedy: bool = False
-    ) -> np.ndarray:
+        self,
+        obs: np.typing.ArrayLike,
+        rng: int | np.random.Generator | None = None,
+        greedy: bool = False,
+        *,
+        mask: np.typing.ArrayLike | None = None,
+        state: Any = None,
+    ) -> Any:
         """Actions for observations [..., O], NumPy in and out, any batch shape. A generator as `rng` makes sampling
-        repeatable; a seed gives the same draws at every call."""
-        distribution = self.policy(_observed(obs, self.policy.actor.weights[0].shape[0]))
+        repeatable; a seed gives the same draws at every call. `mask` [..., n] says which choices are allowed.
+
+        A policy with memory takes what it remembers as `state` and gives it back beside the actions: pass None at the
+        start of an episode, then what the last call gave.
+        """
+        seen = _observed(obs, self.observed)
+        view = View(seen, None if mask is None else np.asarray(mask, bool))
+        carry = self.policy.initial(*seen.shape[:-1]) if state is None else state
+        carry, distribution = self.policy.step(carry, view)
         if greedy:
-            return np.asarray(self.policy.to_env(distribution.mode()))
-        rng = _generator(rng)
-        draw = rng.random if distribution.noise.kind == "uniform" else rng.standard_normal
-        return np.asarray(self.policy.to_env(distribution.sample(draw(distribution.noise.shape, dtype=np.float32))))
+            action = distribution.mode()
+        else:
+            draw = _generator(rng)
+            kind, shape = distribution.noise
+            action = distribution.sample(
+                (draw.random if kind == "uniform" else draw.standard_normal)(shape, np.float32)
+            )
+        action = np.asarray(self.policy.to_env(action))
+        return (action, carry) if self.policy.recurrent else action
+
+    @property
+    def observed(self) -> int:
+        """Numbers of an observation."""
+        return self.policy.inputs - (0 if self.policy.context is None else self.policy.context.shape[0])
 
 
 def _observed(obs: np.typing.ArrayLike, size: int) -> np.ndarray:
@@ -111,11 +142,11 @@ class Archive(Sequence[Strategy]):
         return sum(strategy.status == "novel" for strategy in self)
 
     def references(self, policy: Policy, memory: Any) -> References:
-        """The policies that the next one must differ from. `policy` and `memory` give the shapes of an empty place."""
-        chosen = self if self.config.judge.references == "all" else [s for s in self if s.status == "novel"]
-        capacity = self.config.iterations
-        stack = lambda template, rows: jax.tree.map(lambda *leaves: _padded(leaves, capacity), template, *rows)  # noqa: E731
-        threshold, returns = np.zeros((2, capacity), np.float32)
+        """The policies that the next ones must differ from. `policy` and `memory` give the shapes of an empty place."""
+        chosen = self.kept
+        places = capacity(len(chosen))
+        stack = lambda template, rows: jax.tree.map(lambda *leaves: _padded(leaves, places), template, *rows)  # noqa: E731
+        threshold, returns = np.zeros((2, places), np.float32)
         threshold[: len(chosen)] = [strategy.threshold for strategy in chosen]
         returns[: len(chosen)] = [strategy.evaluation.return_mean for strategy in chosen]
         return References(
@@ -123,15 +154,29 @@ class Archive(Sequence[Strategy]):
             threshold=threshold,  # type: ignore[arg-type]
             returns=returns,  # type: ignore[arg-type]
             memory=stack(memory, [strategy.memory for strategy in chosen]),
-            mask=np.arange(capacity) < len(chosen),  # type: ignore[arg-type]
+            mask=np.arange(places) < len(chosen),  # type: ignore[arg-type]
             measure=self.config.measure,
         )
 
+    @property
+    def kept(self) -> list[Strategy]:
+        """Those that later policies must differ from (`judge.references`)."""
+        return [s for s in self if self.config.judge.references == "all" or s.status == "novel"]
 
-def _padded(leaves: Sequence[Any], capacity: int) -> np.ndarray:
+
+def capacity(kept: int) -> int:
+    """Places for this many kept policies: 8, 16, 32 ..., so that growing hardly ever compiles anything anew, and what
+    is computed for an iteration does not depend on how many will follow it."""
+    places = LEAST_PLACES
+    while places < kept:
+        places *= 2
+    return places
+
+
+def _padded(leaves: Sequence[Any], places: int) -> np.ndarray:
     """The template leaf first, then one a kept policy: stack these and fill up with zeros."""
     template, *kept = leaves
-    stacked = np.zeros((capacity, *template.shape), template.dtype)
+    stacked = np.zeros((places, *template.shape), template.dtype)
     if kept:
         stacked[: len(kept)] = kept
     return stacked

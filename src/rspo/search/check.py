@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rspo.core.types import Box, Discrete, Played, Spec, Step, Trajectory
+from rspo.core.spaces import Box, Discrete
+from rspo.core.types import Played, Spec, Step, Trajectory
 from rspo.envs.base import AnyEnv, Env, HostEnv, Instances
 from rspo.envs.given import failure, first, own_code, tried, warn_outside, whole
 from rspo.errors import InputError, RspoWarning
@@ -108,7 +109,9 @@ def _spec_problems(spec: Spec) -> list[str]:
         if not isinstance(space.n, int) or space.n < 2:
             problems.append(f"it has {space.n!r} actions to choose from, which must be a whole number from 2")
     elif not isinstance(space, Box):
-        problems.append(f"its action space is {space!r}, which must be rspo.core.types.Discrete or rspo.core.types.Box")
+        problems.append(
+            f"its action space is {space!r}, which must be rspo.core.spaces.Discrete or rspo.core.spaces.Box"
+        )
     elif len(space.low) != len(space.high) or not all(a < b for a, b in zip(space.low, space.high, strict=True)):
         problems.append("every lower bound of its action space must be less than its upper bound")
     return problems
@@ -119,13 +122,14 @@ def _jax_problems(env: Env) -> list[str]:
     import jax
 
     from rspo.core.policies import uniform_policy
-    from rspo.rollout.collector import collect
+    from rspo.rollout.collector import JaxCollector
 
     if problems := _shape_problems(env):
         return problems
     space = env.spec.action_space
     with own_code(env.title, "playing it", "trained in"):
-        play = jax.jit(lambda key: collect(env, uniform_policy(space.n, space.continuous), EPISODES, key, record=True))
+        collect, random = JaxCollector(env), uniform_policy(space.n, space.continuous)
+        play = collect.program(lambda key: collect(random, EPISODES, key, record=True))
         played = jax.device_get(play(jax.random.key(0)))
     if not (problems := _number_problems(played.obs, played.reward)):
         _decorate(env, played)
@@ -213,13 +217,15 @@ def _is_decorated(env: HostEnv) -> bool:
 def _played_through(env: HostEnv, lanes: Instances, seeds: np.ndarray) -> Trajectory:
     """Whole episodes by random actions, recorded as an evaluation's are. No device is touched: it is not yet known how
     many there are to be."""
-    from rspo.rollout.host import trajectory_of
-    from rspo.rollout.play import play_share
+    from rspo.core.policies import uniform_policy
+    from rspo.rollout.host import noise_of, trajectory_of
+    from rspo.rollout.play import Share, play_share
 
-    rng, rows, signs = np.random.default_rng(0), len(seeds) * env.spec.agents, Signs()
-    act = lambda t, obs: _policy_action(env.spec, rows, rng)  # noqa: E731
+    space, signs = env.spec.action_space, Signs()
+    random = uniform_policy(space.n, space.continuous)
+    share = Share(seeds, len(seeds), noise_of(random, env, None), "count", record=True)
     with watching(env.title, signs), own_code(env.title, None, "trained in"):
-        return trajectory_of(env, [play_share(env, lanes, act, len(seeds), seeds, "count", True, signs.beat)], "count")
+        return trajectory_of(env, [play_share(env, lanes, random, share, signs.beat)], "count")
 
 
 def _decorate(env: AnyEnv, played: Trajectory) -> None:

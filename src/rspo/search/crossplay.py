@@ -10,14 +10,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.core import interrupt
+from rspo.core import interrupt, members
 from rspo.core.distributions import Distribution
-from rspo.envs.base import AnyEnv, HostEnv
-from rspo.rollout.collector import collect
+from rspo.core.types import View
+from rspo.rollout.collector import Collector
 from rspo.search.archive import Strategy
 
 STREAM = 2**31 + 1  # of the run's seed: neither that of an iteration nor that of the first weights
@@ -46,48 +45,40 @@ class CrossPlay:
         return (self.payoff + self.payoff.T) / 2
 
 
-def usual_episodes(env: AnyEnv, strategies: int, judged: int) -> int:
-    """How many a pair plays: as many as a strategy is judged by, but in a host environment fewer if there are many."""
-    if not isinstance(env, HostEnv):
+def usual_episodes(collect: Collector, strategies: int, judged: int) -> int:
+    """How many a pair plays: as many as a strategy is judged by, but fewer if steps are dear and strategies many."""
+    if collect.compiled:
         return judged
-    return min(judged, max(HOST_STEPS // (strategies**2 * env.spec.horizon), HOST_EPISODES))
+    return min(judged, max(HOST_STEPS // (strategies**2 * collect.spec.horizon), HOST_EPISODES))
 
 
-def cross_play(env: AnyEnv, strategies: Sequence[Strategy], episodes: int, seed: int) -> CrossPlay:
+def cross_play(collect: Collector, strategies: Sequence[Strategy], episodes: int, seed: int) -> CrossPlay:
     """Play every strategy with every one."""
     policies = jax.tree.map(lambda *leaves: np.stack(leaves), *(strategy.policy for strategy in strategies))
     key = jax.random.fold_in(jax.random.key(seed), STREAM)
-    roles = np.asarray(make_cross_play(env, episodes)(policies, key), np.float64)
+    roles = np.asarray(make_cross_play(collect, episodes)(policies, key), np.float64)
     return CrossPlay(tuple(name_of(strategy) for strategy in strategies), episodes, roles)
 
 
-def make_cross_play(env: AnyEnv, episodes: int) -> Callable[[Any, Array], np.ndarray]:
+def make_cross_play(collect: Collector, episodes: int) -> Callable[[Any, Array], np.ndarray]:
     """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program a row, if JAX plays."""
 
-    def pair(policies: Any, row: Any, column: Any, key: Array) -> Array:
-        one, two = (jax.tree.map(lambda leaf, i=i: leaf[i], policies) for i in (row, column))
-        return collect(env, SideBySide(one, two), episodes, key).reward.sum(0).mean(0)
+    @collect.program
+    def row_returns(policies: Any, row: Any, key: Array) -> Any:
+        def pair(column: Any) -> Any:
+            both = SideBySide(members.member(policies, row), members.member(policies, column))
+            return collect(both, episodes, key).reward.sum(0).mean(0)
 
-    def count(policies: Any) -> int:
-        return jax.tree.leaves(policies)[0].shape[0]
-
-    @jax.jit
-    def row_returns(policies: Any, row: Any, key: Array) -> Array:
-        # One pair after the other: the episodes of one are enough to keep the cores busy, and fit their caches.
-        return jax.lax.map(lambda column: pair(policies, row, column, key), jnp.arange(count(policies)))
+        return collect.each(pair, members.count(policies))
 
     def returns(policies: Any, key: Array) -> np.ndarray:
         rows = []
-        for row in range(count(policies)):
+        for row in range(members.count(policies)):
             interrupt.check()
             rows.append(np.asarray(row_returns(policies, row, key)))
         return np.stack(rows)
 
-    def host_returns(policies: Any, key: Array) -> np.ndarray:
-        numbers = range(count(policies))
-        return np.array([[pair(policies, row, column, key) for column in numbers] for row in numbers])
-
-    return host_returns if isinstance(env, HostEnv) else returns
+    return returns
 
 
 class SideBySide(eqx.Module):
@@ -96,11 +87,23 @@ class SideBySide(eqx.Module):
     one: Any
     two: Any
 
-    def __call__(self, obs: Array) -> Distribution:
-        both = self.one(obs[..., :1, :]), self.two(obs[..., 1:, :])
-        agents = (*obs.shape[:-2], 1)
-        whole = lambda leaf: jnp.broadcast_to(leaf, (*agents, leaf.shape[-1]))  # noqa: E731  (a deviation is all agents')
-        return jax.tree.map(lambda *leaves: jnp.concatenate([whole(leaf) for leaf in leaves], axis=-2), *both)
+    @property
+    def recurrent(self) -> bool:
+        return self.one.recurrent
+
+    def initial(self, *batch: int) -> Any:
+        alone = (*batch[:-1], 1)
+        return self.one.initial(*alone), self.two.initial(*alone)
+
+    def step(self, carry: Any, view: View) -> tuple[Any, Distribution]:
+        first, second = (jax.tree.map(lambda leaf, a=a: leaf[..., a : a + 1, :], view) for a in (0, 1))
+        (own, one), (other, two) = self.one.step(carry[0], first), self.two.step(carry[1], second)
+        agents = (*view.obs.shape[:-2], 1)
+        xp = view.obs.__array_namespace__()
+        whole = lambda leaf: xp.broadcast_to(leaf, (*agents, leaf.shape[-1]))  # noqa: E731  (a deviation is all agents')
+        return (own, other), jax.tree.map(
+            lambda *leaves: xp.concat([whole(leaf) for leaf in leaves], axis=-2), one, two
+        )
 
 
 def name_of(strategy: Strategy) -> str:

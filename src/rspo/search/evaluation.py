@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,10 +12,9 @@ from jax import Array
 
 from rspo.core.policies import Policy
 from rspo.core.types import Padding, Trajectory
-from rspo.envs.base import AnyEnv
 from rspo.envs.decoration import described
 from rspo.methods.references import Measure, References, automatic_threshold
-from rspo.rollout.collector import collect, fused
+from rspo.rollout.collector import Collector
 from rspo.search.recording import Recording, record
 
 
@@ -48,21 +48,20 @@ class Evaluation:
 Evaluator = Callable[[Policy, References, Array], tuple[Evaluation, Recording]]
 
 
-def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
+def make_evaluator(collect: Collector, episodes: int, padding: Padding) -> Evaluator:
     """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's policies."""
-
-    def play(policy: Policy, key: Array, greedy: bool) -> Trajectory:
-        return collect(env, policy, episodes, key, padding=padding, greedy=greedy, record=True)
+    env = collect.env
+    play = partial(collect, episodes=episodes, padding=padding, record=True)
 
     @jax.jit
     def distances(references: References, sampled: Trajectory) -> tuple[Array, Array]:
         distance = references.distance(sampled, references.step_nll(sampled))
         return distance, references.accepts(distance)
 
-    @fused(env)
+    @collect.program
     def measure(policy: Policy, references: References, key: Array) -> tuple[Trajectory, Trajectory, Array, Array]:
-        sampled = play(policy, _sampled_key(key), greedy=False)
-        return sampled, play(policy, _greedy_key(key), greedy=True), *distances(references, sampled)
+        sampled = play(policy, key=_sampled_key(key))
+        return sampled, play(policy, key=_greedy_key(key), greedy=True), *distances(references, sampled)
 
     def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
         sampled, greedy, distance, accepts = jax.device_get(measure(policy, references, key))
@@ -82,12 +81,12 @@ def make_evaluator(env: AnyEnv, episodes: int, padding: Padding) -> Evaluator:
     return evaluate
 
 
-def greedy_episodes(env: AnyEnv, policy: Policy, episodes: int, padding: Padding, key: Array) -> Trajectory:
+def greedy_episodes(collect: Collector, policy: Policy, episodes: int, padding: Padding, key: Array) -> Trajectory:
     """Those that an evaluation with this key plays, recorded (NumPy)."""
 
-    @fused(env)
+    @collect.program
     def play(policy: Policy, key: Array) -> Trajectory:
-        return collect(env, policy, episodes, _greedy_key(key), padding=padding, greedy=True, record=True)
+        return collect(policy, episodes, _greedy_key(key), padding=padding, greedy=True, record=True)
 
     return jax.device_get(play(policy, key))
 
@@ -101,7 +100,7 @@ def _greedy_key(key: Array) -> Array:
 
 
 def make_threshold(
-    env: AnyEnv,
+    collect: Collector,
     episodes: int,
     padding: Padding,
     rival: Callable[[Array], Any],
@@ -118,10 +117,10 @@ def make_threshold(
             delta = jnp.asarray(measure.delta)
         return delta.astype(jnp.float32), trajectory.returns.mean()
 
-    @fused(env)
+    @collect.program
     def threshold(policy: Policy, mean_return: float, key: Array) -> tuple[Array, Array]:
         rival_key, play_key = jax.random.split(key)
-        return score(policy, mean_return, collect(env, rival(rival_key), episodes, play_key, padding=padding))
+        return score(policy, mean_return, collect(rival(rival_key), episodes, play_key, padding=padding))
 
     return threshold
 

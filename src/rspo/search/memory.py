@@ -112,7 +112,7 @@ class Estimate:
         """Weights, a gradient and Adam's two moments, on every device; the policies found so far, here and among the
         references, there."""
         hidden, layers, devices = config.ppo.hidden, config.ppo.layers, jax.device_count()
-        outputs = self.spec.action_space.n + config.method.channels(config.iterations)
+        outputs = self.spec.action_space.n + len(config.method.channels(config.iterations))
         body = self.spec.obs_size * hidden + (layers - 1) * hidden**2 + layers * hidden
         weights = 2 * body + (hidden + 1) * outputs
         return 4 * weights * devices + config.iterations * (weights + self.remembered) * (2 + devices)
@@ -121,7 +121,7 @@ class Estimate:
         """Floats of one update, on all devices: what is played, scored and learned from."""
         ppo, spec, devices = config.ppo, self.spec, jax.device_count()
         samples, references = ppo.batch * spec.agents, config.iterations
-        channels = config.method.channels(references)
+        channels = len(config.method.channels(references))
         scored = references * (1 + (self.remembered > 0)) + 3 * channels
         row = (2 + ppo.normalize_obs) * spec.obs_size + self._action + 10 + scored
         on_each = _share(samples, config.episodes(spec)) * row

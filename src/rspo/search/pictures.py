@@ -8,25 +8,27 @@ from rspo.core import charts, interrupt
 from rspo.core.types import Played, Trajectory
 from rspo.envs import decoration
 from rspo.envs.base import AnyEnv
+from rspo.rollout.collector import Collector
 from rspo.search.archive import Archive, Strategy
 from rspo.search.crossplay import CrossPlay, name_of
 from rspo.search.evaluation import greedy_episodes
-from rspo.search.loop import keys
+from rspo.search.loop import evaluation_key
 from rspo.text import NAME, printable
 
 
-def strategies_played(env: AnyEnv, archive: Archive, say: Callable[[str], None]) -> dict[str, Played]:
+def strategies_played(collect: Collector, archive: Archive, say: Callable[[str], None]) -> dict[str, Played]:
     """By number and name. Their episodes are played when they are asked for, and once, which `say` announces."""
-    return {printable(name_of(strategy), NAME): _played(env, archive.config, strategy, say) for strategy in archive}
+    return {printable(name_of(one), NAME): _played(collect, archive.config, one, say) for one in archive}
 
 
-def _played(env: AnyEnv, config: Config, strategy: Strategy, say: Callable[[str], None]) -> Played:
+def _played(collect: Collector, config: Config, strategy: Strategy, say: Callable[[str], None]) -> Played:
     @cache
     def episodes() -> Trajectory:
         interrupt.check()
         say(f"playing strategy {strategy.index} once more, for its picture")
-        key = keys(config, strategy.index, strategy.attempt).evaluate
-        return greedy_episodes(env, strategy.policy, config.judge.episodes, config.ppo.padding, key)
+        return greedy_episodes(
+            collect, strategy.policy, config.judge.episodes, config.ppo.padding, evaluation_key(config, strategy)
+        )
 
     return Played(strategy.descriptor, strategy.evaluation.stats, episodes)
 

@@ -94,7 +94,7 @@ def _episode(trajectory: Trajectory, n: int, drawing: Drawing | None) -> tuple[d
     if drawing is not None:
         shapes, facts["kinds"] = drawing
         return arrays | shapes, facts
-    obs = np.concatenate([trajectory.obs[:, n], trajectory.last_obs[None, n]])[moments].astype(np.float32)
+    obs = np.concatenate([trajectory.obs[:, n], trajectory.last.obs[None, n]])[moments].astype(np.float32)
     if steps < len(trajectory.live) and trajectory.live[steps, n]:
         obs[-1] = np.nan  # the next episode has begun here: what this one ended with was not kept
     arrays["obs"] = obs[..., :OBSERVED]

@@ -9,7 +9,7 @@ import pytest
 
 import rspo
 import rspo.envs.robots.mujoco as robots
-from rspo.core.types import Box
+from rspo.core.spaces import Box
 from rspo.envs.robots.mujoco import ROBOTS, Mujoco, _assets
 from rspo.errors import InputError
 

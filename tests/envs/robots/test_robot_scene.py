@@ -9,9 +9,9 @@ import rspo
 from rspo.core.policies import uniform_policy
 from rspo.envs.robots.mujoco import Mujoco
 from rspo.envs.robots.robot_scene import GROUND, MARK, METRE
-from rspo.rollout.collector import collect
 from rspo.screen.draw import EXTENT
 from rspo.search.recording import UNIT, record
+from worlds import collect
 
 ROBOTS = ("half-cheetah", "hopper", "walker2d", "humanoid")
 

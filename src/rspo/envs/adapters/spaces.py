@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rspo.core.types import ActionSpace, Box, Discrete
+from rspo.core.spaces import ActionSpace, Box, Discrete
 from rspo.errors import InputError
 
 

@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rspo.core.types import Box, Descriptor, Played, Shape, Spec, Trajectory
+from rspo.core.spaces import Box
+from rspo.core.types import Descriptor, Played, Shape, Spec, Trajectory
 from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.envs.robots.gait_descriptor import Episode, describe_gaits
 from rspo.envs.robots.gait_drawing import strip

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_continuous import Slope
 
 import rspo
 from rspo.runs.store import read_arrays
 from rspo.search.diversity import Categoricals, population_diversity
 from rspo.search.population import diversity_of
 from rspo.search.recording import STATES
+from worlds import Slope
 
 
 def states(run: Path, index: int) -> np.ndarray:
@@ -45,3 +45,14 @@ def test_a_finished_run_keeps_that_of_its_distinct_strategies(tmp_path: Path) ->
     assert record["value"] == diversity_of(list(archive), [states(out, 0), states(out, 1)]).value
     assert 0 <= record["value"] <= 1
     assert "Population diversity" in (out / "report.html").read_text()
+
+
+def test_policies_with_memory_have_no_such_score_and_their_run_ends_well(tmp_path: Path) -> None:
+    """What they do depends on more than one state."""
+    out = tmp_path / "run"
+    learner = {"updates": 30, "batch": 256, "learning_rate": 0.01, "memory": "gru"}
+    judge = {"episodes": 64, "quality": -1e9, "accept": 0.0}
+    archive = rspo.discover(Slope(), iterations=2, out=out, quiet=True, ppo=learner, judge=judge)
+    assert [strategy.status for strategy in archive] == ["novel", "novel"]
+    assert not (out / "diversity.json").exists()
+    assert (out / "report.html").exists()
