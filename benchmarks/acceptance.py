@@ -15,9 +15,9 @@ from typing import Any
 
 from naming import agreed_name
 
-from rspo import charts
+from rspo.core import charts
 from rspo.errors import InputError
-from rspo.run import Run, summary
+from rspo.runs.run import Run, summary
 
 # Okabe and Ito's colours, on white and on near-black.
 PENS = {"with intrinsic reward": ("#0072b2", "none"), "without intrinsic reward": ("#d55e00", "6 4")}

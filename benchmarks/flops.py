@@ -31,8 +31,8 @@ def update_flops(
 
 def update_flops_of(env: str, references: int) -> int:
     """Of one update with the settings that `rspo discover ENV` has."""
-    from rspo.env import make
     from rspo.presets import preset
+    from rspo.registry import make
 
     spec, config = make(env).spec, preset(env)
     ppo = config.ppo
@@ -45,5 +45,5 @@ def update_flops_of(env: str, references: int) -> int:
         hidden=ppo.hidden,
         layers=ppo.layers,
         actions=spec.action_space.n,
-        heads=config.method.channels(config.iterations),
+        heads=len(config.method.channels(config.iterations)),
     )

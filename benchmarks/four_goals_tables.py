@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from rspo.run import Run
+from rspo.runs.run import Run
 
 COMMAND = "python benchmarks/reproduce.py four-goals --jobs 2"
 GOALS = 4

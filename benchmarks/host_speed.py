@@ -50,36 +50,46 @@ class RspoRobot:
     """rspo's training on one robot and the raw physics below it, on the cores that this process may use."""
 
     def __init__(self, name: str) -> None:
-        from rspo.env import make
+        from rspo.core.devices import cores, use_cores
         from rspo.presets import preset
-        from rspo.train import use_cores_for
+        from rspo.registry import make
 
         self.env, self.config = make(name), preset(name)
         self.episodes = self.config.episodes(self.env.spec)
-        use_cores_for(self.env, self.config)
+        use_cores(players=cores())
 
     @cached_property
     def tools(self) -> Any:
-        from rspo.search import Tools
+        from rspo.rollout.collector import collector
+        from rspo.search.loop import Tools
 
-        return Tools(self.env, self.config)
+        return Tools(collector(self.env), self.config)
 
     @cached_property
     def start(self) -> tuple[Any, Any, Any]:
         """Of an iteration: its state, the references and the key."""
-        from rspo.archive import Archive
-        from rspo.search import keys
+        from rspo.search.archive import Archive
+        from rspo.search.loop import keys
 
-        references = self.tools.references(Archive(self.config))
-        return self.tools.begin(0, 1).state, references, keys(self.config, 0, 1).train
+        nobody = Archive(self.config)
+        state = self.tools.begin(nobody, 0, 1).state
+        return state, self.tools.references(nobody), keys(self.config, 0, 1).train[None]
+
+    @cached_property
+    def advance(self) -> Any:
+        from rspo.search.archive import Archive
+
+        return self.tools.trainer_for(Archive(self.config)).advance
 
     @cached_property
     def policies(self) -> list[Any]:
         """Those whose simulations are repeated."""
+        from rspo.core.members import member
+
         (state, *rest), policies = self.start, []
         for update in range(UPDATES):
-            policies += [state.policy] * (update in AGAIN)
-            state = self.tools.trainer.advance(state, *rest, 1)[0]
+            policies += [member(state.policy, 0)] * (update in AGAIN)
+            state = self.advance(state, *rest, 1)[0]
         return policies
 
     @cached_property
@@ -95,7 +105,7 @@ class RspoRobot:
         for number in range(count):
             self._collect(number)
         collected = time.perf_counter()
-        self.tools.trainer.advance(*self.start, UPDATES)
+        self.advance(*self.start, UPDATES)
         trained = time.perf_counter()
         self._collect(0)
         return {"collect": count * batch / (collected - begun), "rspo": UPDATES * batch / (trained - collected)}
@@ -112,13 +122,11 @@ class RspoRobot:
         """A batch of one of the policies, and its key."""
         import jax
 
-        from rspo.rollout import collect
-
-        key = jax.random.fold_in(self.start[2], number)
-        return collect(self.env, self.policies[number], self.episodes, key, padding="restart"), key
+        key = jax.random.fold_in(self.start[2][0], number)
+        return self.tools.collect(self.policies[number], self.episodes, key, padding="restart"), key
 
     def _simulated(self, number: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-        from rspo.rollout_host import episode_seeds
+        from rspo.rollout.host import episode_seeds
 
         played, key = self._collect(number)
         action = self.env.spec.action_space.to_env(played.action)[:, :, 0].astype(np.float64)
@@ -213,8 +221,8 @@ def _learner(name: str, kind: str) -> Any:
     from sb3_ppo import same_ppo
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
-    from rspo.env import make
     from rspo.presets import preset
+    from rspo.registry import make
 
     config = preset(name)
     makers = [lambda: gymnasium.make(IDS[name], max_episode_steps=512)] * config.episodes(make(name).spec)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from naming import Summary, counted, shown_names
 
-from rspo.diversity import dvd_diversity
-from rspo.population import diversity_of
-from rspo.run import Run
+from rspo.runs.run import Run
+from rspo.search.diversity import dvd_diversity
+from rspo.search.population import diversity_of
 
 ROBOTS = ("half-cheetah", "hopper", "walker2d", "humanoid")
 METHODS = ("rspo", "pg")

@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rspo.archive import Archive, Strategy
-from rspo.env import make
-from rspo.evaluation import Evaluation
-from rspo.parallel import everywhere, share, use_cores
+from rspo.core.devices import everywhere, share, use_cores
+from rspo.core.members import member
 from rspo.presets import preset
-from rspo.rollout import collect
-from rspo.search import ROWS, Tools, keys
+from rspo.registry import make
+from rspo.rollout.collector import collector
+from rspo.search.archive import Archive, Strategy, capacity
+from rspo.search.evaluation import Evaluation
+from rspo.search.loop import ROWS, Tools, keys
 
 
 class RspoSide:
@@ -33,11 +34,17 @@ class RspoSide:
         It has room for as many references as a run has iterations, unless `room` says otherwise.
         """
         config = preset(env)
-        tools = self.tools[env] = Tools(make(env), dataclasses.replace(config, iterations=room or config.iterations))
+        config = dataclasses.replace(config, iterations=room or config.iterations)
+        self.tools[env] = Tools(collector(make(env)), config)
         state, references, key = self._start(env, 0)
         start = time.perf_counter()
-        jax.block_until_ready(tools.trainer.advance(state, references, key, 0))
+        jax.block_until_ready(self._trainer(env).advance(state, references, key, 0))
         return time.perf_counter() - start
+
+    def _trainer(self, env: str) -> Any:
+        """The one with room for all references."""
+        tools = self.tools[env]
+        return tools.trainer(capacity(tools.config.iterations))
 
     def _start(self, env: str, kept: int, rejecting: float = 0.0) -> tuple[Any, Any, Any]:
         """Fresh weights with `kept` references, of which a share rejects all episodes; the others accept all.
@@ -47,18 +54,22 @@ class RspoSide:
         """
         tools = self.tools[env]
         nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
-        memory = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tools.memory)
-        policies = [jax.device_get(tools.begin(i, 1).state.policy) for i in range(kept)]
+        memory = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tools.shapes[1])
+        begun = lambda i: self._trainer(env).init(keys(tools.config, i, 1).weights[None])  # noqa: E731
+        policies = [jax.device_get(tools.playing(member(begun(i).policy, 0), 0)) for i in range(kept)]
         deltas = np.where(np.arange(kept) < round(rejecting * kept), np.inf, 0.0)
         strategies = [Strategy(i, "novel", nobody, policies[i], float(deltas[i]), memory, 1) for i in range(kept)]
-        references = jax.device_put(tools.references(Archive(tools.config, strategies)))
+        references = tools.references(Archive(tools.config, strategies))
+        room = capacity(tools.config.iterations) - len(references.mask)
+        grown = lambda leaf: np.pad(leaf, [(0, room)] + [(0, 0)] * (np.ndim(leaf) - 1))  # noqa: E731
+        references = jax.device_put(jax.tree.map(grown, references))
         skip = lambda state: eqx.tree_at(lambda s: s.update, state, state.update + tools.config.ppo.updates // 2)  # noqa: E731
-        state = jax.jit(skip, out_shardings=everywhere())(tools.begin(kept, 1).state)
-        return state, references, keys(tools.config, kept, 1).train
+        state = jax.jit(skip, out_shardings=everywhere())(begun(kept))
+        return state, references, keys(tools.config, kept, 1).train[None]
 
     def train(self, env: str, kept: int, updates: int, rejecting: float = 0.0) -> dict[str, float]:
         """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as `rspo discover` does."""
-        advance = self.tools[env].trainer.advance
+        advance = self._trainer(env).advance
         state, references, key = self._start(env, kept, rejecting)
         jax.block_until_ready((state, references))
         lengths = []
@@ -66,7 +77,7 @@ class RspoSide:
         for done in range(0, updates, ROWS):
             count = min(ROWS, updates - done)
             state, table = advance(state, references, key, count)
-            lengths += [float(length) for length in jax.device_get(table)["length"][:count]]
+            lengths += [float(length) for length in jax.device_get(table)["length"][:count, 0]]
         jax.block_until_ready(state)
         seconds = time.perf_counter() - start
         live = float(np.mean(lengths)) / make(env).spec.horizon
@@ -76,10 +87,11 @@ class RspoSide:
         """Collect `updates` batches with a fresh policy and do nothing with them; cores share the episodes."""
         config, world = self.tools[env].config, make(env)
         if env not in self.collectors:
-            play = lambda policy, key: collect(world, policy, config.episodes(world.spec), key).samples  # noqa: E731
+            collect = collector(world)
+            play = lambda policy, key: collect(policy, config.episodes(world.spec), key).samples  # noqa: E731
             shared = lambda samples: jax.tree.map(lambda leaf: share(leaf, axis=1), samples)  # noqa: E731
             self.collectors[env] = jax.jit(lambda policy, key: shared(play(policy, key)))
-        policy, keys = self._start(env, 0)[0].policy, jax.random.split(jax.random.key(0), updates)
+        policy, keys = member(self._start(env, 0)[0].policy, 0), jax.random.split(jax.random.key(0), updates)
         jax.block_until_ready(keys)
         start = time.perf_counter()
         for key in keys:
@@ -88,7 +100,7 @@ class RspoSide:
 
     def programs(self, env: str) -> int:
         """How many training programs have been compiled for a game."""
-        return self.tools[env].trainer.advance._cache_size()
+        return self._trainer(env).advance._cache_size()
 
     def peak(self, library: str, n: int) -> float:
         """FLOP/s of an n x n float32 matrix product, the best of three."""

@@ -4,7 +4,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnv
 
-from rspo import ppo
+from rspo.learn import ppo
 
 
 def same_ppo(ours: ppo.PPO, games: VecEnv) -> PPO:

@@ -10,12 +10,12 @@ import numpy as np
 from naming import Summary, counted, first_iterations, shown_names
 
 from rspo.config import Judge
+from rspo.core.policies import Policy
+from rspo.core.types import Descriptor
 from rspo.envs.escalation import ALWAYS, Escalation, count_equilibria, lengths_in
 from rspo.envs.escalation_equilibria import GAIN, SHARE, Pair, examine
 from rspo.envs.monster_hunt import count_places
-from rspo.policy import Policy
-from rspo.run import Run
-from rspo.types import Descriptor
+from rspo.runs.run import Run
 
 HORIZON = Escalation().spec.horizon
 STRATEGIES = ("Apple", "Corner", "Edge", "Chase")

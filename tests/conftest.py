@@ -11,8 +11,7 @@ from hypothesis import settings
 
 import product
 import rspo
-from rspo import native
-from rspo.parallel import use_cores
+from rspo.core.devices import use_cores
 
 _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(Path(_HOME) / "rspo" / "xla-tests"))
@@ -26,12 +25,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadline: the first example of a property compiles, the others do not.
 settings.register_profile("rspo", deadline=None, max_examples=50)
 settings.load_profile("rspo")
-
-
-@pytest.fixture(autouse=True)
-def compiled_again() -> None:
-    """Whatever the run of an earlier test said: one that is resumed plays as it began."""
-    native.use(True)
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,8 @@ if __name__ == "__main__":
 
 import product
 import rspo
-from rspo import cli, manifest, store
+from rspo.cli import main as cli
+from rspo.runs import manifest, store
 
 SECONDS = 120  # for one case, on however slow a machine
 NASTY = (
@@ -467,7 +468,8 @@ class Harness:
 
     def _stopped(self, name: str) -> Path:
         """One with a checkpoint in its second iteration."""
-        from rspo import api, search
+        from rspo import api
+        from rspo.search import loop as search
 
         def stopped(*arguments: Any) -> Iterator[Any]:
             for count, event in enumerate(search.search(*arguments)):

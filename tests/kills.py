@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 import product
 import rspo
-from rspo import interrupt
+from rspo.core import interrupt
 from rspo.errors import RspoError
 from rspo.report import write_report
 

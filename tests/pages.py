@@ -11,13 +11,16 @@ import jax.numpy as jnp
 from jax import Array
 
 import rspo
-from rspo.archive import Archive, Status, Strategy
 from rspo.config import merge
-from rspo.env import Env
+from rspo.core.members import member
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Shape, Spec, Step, Trajectory
+from rspo.envs.base import Env
 from rspo.presets import preset
-from rspo.run import Run
-from rspo.search import Found, Tools, keys
-from rspo.types import Descriptor, Discrete, Shape, Spec, Step, Trajectory
+from rspo.rollout.collector import collector
+from rspo.runs.run import Run
+from rspo.search.archive import Archive, Status, Strategy
+from rspo.search.loop import Found, Tools, keys
 
 UPDATES = 40
 SETTINGS: dict[str, Any] = {"ppo": {"updates": UPDATES}, "judge": {"episodes": 8}, "measure": {"random": "uniform"}}
@@ -99,16 +102,16 @@ def make_run(folder: Path, env: str | Env, count: int = 3, **settings: Any) -> P
     config = merge(
         preset(name, settings.pop("objective", "rspo")), {"iterations": count, **SETTINGS, **batch, **settings}, "test"
     )
-    run, tools, archive = Run.create(folder, config, world.spec), Tools(world, config), Archive(config)
+    run, tools, archive = Run.create(folder, config, world.spec), Tools(collector(world), config), Archive(config)
     statuses: Sequence[Status] = ("novel", "novel", "duplicate", *["failed"] * count)  # type: ignore[assignment]
     with run.locked():
         for index in range(count):
             own = keys(config, index, 1)
-            policy = tools.trainer.init(own.weights).policy
+            policy = tools.playing(member(tools.begin(archive, index, 1).state.policy, 0), 0)
             evaluation, recording = tools.evaluate(policy, tools.references(archive), own.evaluate)
-            remembered = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tools.memory)
+            remembered = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tools.shapes[1])
             policy, remembered = jax.device_get((policy, remembered))
-            strategy = Strategy(index, statuses[index], evaluation, policy, 5.0 + index, remembered, attempt=1)
+            strategy = Strategy(index, statuses[index], evaluation, policy, 5.0 + index, remembered, 1, round=index)
             archive.add(strategy)
             run.save(Found(strategy, rows(len(evaluation.distance)), recording), archive)
     return folder

@@ -1,6 +1,7 @@
 """The paper's formulas once more, in plain NumPy and float64: slow, loops, and nothing shared with the library.
 
-Also the random material they are tried on. Axes as in `rspo.types`: T time, N environments, A agents, R references.
+Also the random material they are tried on. Axes as in `rspo.core.types`: T time, N environments, A agents,
+R references.
 """
 
 import itertools
@@ -8,10 +9,11 @@ import itertools
 import jax
 import numpy as np
 
-from rspo.evaluation import Evaluation
-from rspo.likelihood import Measure, References
-from rspo.policy import MLP, Normalizer, Policy
-from rspo.types import Trajectory
+from rspo.core.policies import GRU, MLP, Actor, Normalizer, Policy
+from rspo.core.spaces import Discrete
+from rspo.core.types import Trajectory, View
+from rspo.methods.references import Measure, References
+from rspo.search.evaluation import Evaluation
 
 
 def log_softmax(logits):
@@ -29,6 +31,21 @@ def forward(mlp, x):
     return x
 
 
+def gru_step(gru, h, x):
+    """The memory after one input vector, and the output: reset, update and candidate one by one."""
+    size = len(h)
+    x = np.tanh(forward(gru.body, x))
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+    inputs, memory, bias = (np.asarray(leaf, np.float64) for leaf in (gru.inputs, gru.memory, gru.bias))
+    part = lambda i: slice(i * size, (i + 1) * size)  # noqa: E731
+    seen = lambda i: x @ inputs[:, part(i)] + bias[0, part(i)]  # noqa: E731
+    known = lambda i: h @ memory[:, part(i)] + bias[1, part(i)]  # noqa: E731
+    reset, update = sigmoid(seen(0) + known(0)), sigmoid(seen(1) + known(1))
+    candidate = np.tanh(seen(2) + reset * known(2))
+    h = update * h + (1 - update) * candidate
+    return h, forward(gru.head, h)
+
+
 def normalized(policy, obs):
     if policy.normalizer is None:
         return np.asarray(obs, np.float64)
@@ -38,7 +55,7 @@ def normalized(policy, obs):
 
 def log_probs(policy, obs):
     """log pi(. | s) of one observation."""
-    return log_softmax(forward(policy.actor, normalized(policy, obs)))
+    return log_softmax(forward(policy.actor.net, normalized(policy, obs)))
 
 
 def values(policy, obs):
@@ -50,7 +67,7 @@ def step_nll(policy, trajectory, cap=None):
     policy, trajectory = jax.device_get((policy, trajectory))
     table = np.zeros(trajectory.action.shape)
     for t, n, a in np.ndindex(table.shape):
-        if trajectory.counted[t, n]:
+        if trajectory.counted[t, n, a]:
             nll = -log_probs(policy, trajectory.obs[t, n, a])[trajectory.action[t, n, a]]
             table[t, n, a] = nll if cap is None else min(nll, cap)
     return table
@@ -65,7 +82,7 @@ def reward_error(model, trajectory, cap=None):
     """|f(s_t, a_t) - r_t|^2, at most `cap`, 0 on the steps that do not count: [T, N, A]."""
     table = np.zeros(trajectory.action.shape)
     for t, n, a in np.ndindex(table.shape):
-        if trajectory.counted[t, n]:
+        if trajectory.counted[t, n, a]:
             one_hot = np.eye(model.actions)[trajectory.action[t, n, a]]
             predicted = forward(model.net, np.concatenate([trajectory.obs[t, n, a], one_hot]))[0]
             error = (predicted - trajectory.reward[t, n, a]) ** 2
@@ -152,11 +169,26 @@ def random_mlp(rng, sizes, scale=1.0):
     return MLP(weights, tuple(rng.standard_normal(shape[1]).astype(np.float32) for shape in shapes))
 
 
-def random_policy(rng, obs=3, actions=4, channels=1, normalizer=True):
+def random_gru(rng, sizes, scale=1.0):
+    """One whose memory and gates matter: nothing in it is zero."""
+    *layers, outputs = sizes
+    width = layers[-1]
+    drawn = lambda *shape: (scale * rng.standard_normal(shape)).astype(np.float32)  # noqa: E731
+    return GRU(
+        body=random_mlp(rng, layers, scale),
+        inputs=drawn(width, 3 * width),
+        memory=drawn(width, 3 * width),
+        bias=drawn(2, 3 * width),
+        head=random_mlp(rng, (width, outputs), scale),
+    )
+
+
+def random_policy(rng, obs=3, actions=4, channels=1, normalizer=True, memory=False):
     mean, variance = rng.standard_normal(obs), rng.uniform(0.2, 2.0, obs)
     norm = Normalizer(mean.astype(np.float32), variance.astype(np.float32), np.float32(100))
-    actor, critic = random_mlp(rng, (obs, 5, actions)), random_mlp(rng, (obs, 5, channels))
-    return Policy(actor, critic, norm if normalizer else None)
+    net = random_gru if memory else random_mlp
+    actor, critic = net(rng, (obs, 5, actions)), net(rng, (obs, 5, channels))
+    return Policy(Actor(actor, None, Discrete(actions)), critic, norm if normalizer else None)
 
 
 def random_trajectory(rng, steps=5, episodes=6, agents=2, obs=3, actions=4, padding=True):
@@ -167,14 +199,14 @@ def random_trajectory(rng, steps=5, episodes=6, agents=2, obs=3, actions=4, padd
     live = time < length
     shape = (steps, episodes, agents)
     return Trajectory(
-        obs=rng.standard_normal((*shape, obs)).astype(np.float32),
+        view=View(rng.standard_normal((*shape, obs)).astype(np.float32)),
         action=rng.integers(0, actions, shape).astype(np.int32),
         log_prob=-rng.exponential(size=shape).astype(np.float32),
         reward=np.where(live[..., None], rng.standard_normal(shape), 0.0).astype(np.float32),
         terminated=(time >= length - 1) & ends,
         live=live,
-        counted=np.ones_like(live) if padding else live,
-        last_obs=rng.standard_normal((episodes, agents, obs)).astype(np.float32),
+        counted=np.repeat((np.ones_like(live) if padding else live)[..., None], agents, axis=-1),
+        last=View(rng.standard_normal((episodes, agents, obs)).astype(np.float32)),
     )
 
 

@@ -1,7 +1,6 @@
 """Runs of the real program with tiny settings that still train, in this process or in one of their own."""
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -16,7 +15,8 @@ import jax
 import numpy as np
 import pytest
 
-from rspo import cli, store
+from rspo.cli import main as cli
+from rspo.runs import manifest, store
 
 HERE = Path(__file__).parent
 # One setting for nearly all of these tests: its programs are compiled once.
@@ -34,13 +34,6 @@ class Outcome(NamedTuple):
 def lacking(reason: str) -> NoReturn:
     """Skip what cannot be tested on this machine; on one of which that must not be true, fail."""
     (pytest.fail if os.environ.get("RSPO_TEST_ALL") else pytest.skip)(reason)
-
-
-def newly_built(name: str) -> None:
-    """Of code that was compiled before its source changed nothing should be believed."""
-    source, built = HERE.parent / f"src/rspo/{name}.c", importlib.util.find_spec(f"rspo._{name}")
-    assert built is not None
-    assert Path(str(built.origin)).stat().st_mtime > source.stat().st_mtime, f"{source} has changed: pip install -e ."
 
 
 def same(one: Any, other: Any) -> bool:
@@ -126,3 +119,7 @@ def rewritten(path: Path) -> Iterator[dict[str, Any]]:
     del record["sha256"]
     yield record
     path.write_bytes(store.pack_json(record))
+
+
+def read_identity(run: Path) -> str:
+    return manifest.identity(json.loads((run / "run.json").read_text()))

@@ -83,10 +83,10 @@ def main() -> None:
     atexit.register(lambda: print(f"changes: {changes.count}", file=sys.stderr))
     sys.argv = ["rspo", *arguments]
     import rspo.api
-    import rspo.interrupt
+    import rspo.core.interrupt
     from rspo.__main__ import main
 
-    rspo.interrupt.ECHO = 0.0  # two signals are two, however close
+    rspo.core.interrupt.ECHO = 0.0  # two signals are two, however close
     rspo.api.CHECKPOINT_SECONDS = -1.0
     main()
 

@@ -8,7 +8,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from rspo.linkage import Linkage, linkage
+from rspo.envs.robots.linkage import Linkage, linkage
 
 FILES = {"half-cheetah": "half_cheetah", "hopper": "hopper", "walker2d": "walker2d_v5", "humanoid": "humanoid"}
 HEIGHT = {"half-cheetah": 1, "hopper": 1, "walker2d": 1, "humanoid": 2}  # the index of z in qpos

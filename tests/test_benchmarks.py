@@ -17,7 +17,7 @@ import pytest
 
 import rspo
 from product import rewritten
-from rspo.cli import parse_discover
+from rspo.cli.main import parse_discover
 from rspo.envs.escalation_equilibria import Pair
 from rspo.presets import preset
 

@@ -9,11 +9,10 @@ from typing import Any, Literal
 import pytest
 
 from rspo.config import Config, from_dict, merge, to_dict, validate
-from rspo.env import environments, make
+from rspo.core.types import Spec
 from rspo.errors import InputError, suggestion
-from rspo.objective import make_objective, objectives
 from rspo.presets import preset
-from rspo.types import Spec
+from rspo.registry import ENVIRONMENTS, METHODS, make
 
 BASE = preset("four-goals-easy")
 SPEC = make("four-goals-easy").spec
@@ -48,8 +47,8 @@ def test_there_are_settings() -> None:
     assert {"env", "seed", "ppo.batch", "measure.cap", "judge.attempts", "method.lambda_b"} <= ALL.keys()
 
 
-@pytest.mark.parametrize("env", environments())
-@pytest.mark.parametrize("objective", objectives())
+@pytest.mark.parametrize("env", ENVIRONMENTS.summaries())
+@pytest.mark.parametrize("objective", METHODS.summaries())
 def test_every_preset_can_run_and_comes_back_from_json(env: str, objective: str) -> None:
     config = preset(env, objective)
     validate(config, make(env).spec)
@@ -224,7 +223,7 @@ def test_an_unknown_setting_gets_a_suggestion(name: str, words: str) -> None:
 
 
 def test_a_configuration_holds_the_method_it_names() -> None:
-    assert Config("four-goals-easy").method == make_objective("rspo")
+    assert Config("four-goals-easy").method == METHODS.make("rspo")
 
 
 def test_a_method_has_its_own_settings_only() -> None:
@@ -234,10 +233,16 @@ def test_a_method_has_its_own_settings_only() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"objective": None}, {"objective": 3}, {"objective": "rsop"}])
 def test_a_record_without_an_objective_is_refused(data: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="objective"):
+    with pytest.raises(InputError, match=r"objective|method"):
         from_dict(data, "test")
 
 
 def test_suggestions() -> None:
     assert suggestion("discvoer", ["discover", "resume"]) == "Did you mean 'discover'?"
     assert suggestion("qqqq", ["b", "a"]) == "Allowed: a, b."
+
+
+def test_attempts_are_for_methods_that_train_one_policy_at_a_time() -> None:
+    config = merge(preset("four-goals-easy", "pbt-ce"), {"judge": {"attempts": 2}}, "test")
+    with pytest.raises(InputError, match=r"judge\.attempts is 2"):
+        validate(config, make("four-goals-easy").spec)

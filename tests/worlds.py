@@ -1,23 +1,44 @@
 """Tiny environments with known answers, and policies that are tables."""
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.distributions import Categorical
-from rspo.env import Env
-from rspo.types import Descriptor, Discrete, Spec, Step, Trajectory
+from rspo.core.distributions import Categorical, Distribution
+from rspo.core.policies import Memoryless
+from rspo.core.spaces import Box, Discrete
+from rspo.core.types import Descriptor, Spec, Step, Trajectory, View
+from rspo.envs.base import AnyEnv, Env
+from rspo.rollout.collector import collector
 
 
-class Tabular(eqx.Module):
+class Tabular(Memoryless):
     """A policy by its logits [states, actions], for environments that show their state as a one-hot vector."""
 
     logits: Array
 
-    def __call__(self, obs: Array) -> Categorical:
-        return Categorical(obs @ self.logits)
+    def act(self, view: View) -> Categorical:
+        return Categorical(view.obs @ self.logits)
+
+
+class Doing(Memoryless):
+    """A policy by a function of what is observed."""
+
+    does: Callable[[Any], Distribution] = eqx.field(static=True)
+
+    def act(self, view: View) -> Distribution:
+        return self.does(view.obs)
+
+
+def collect(env: AnyEnv, policy: Any, *arguments: Any, **settings: Any) -> Trajectory:
+    """Play in an environment of either kind; a policy may be a plain function of observations."""
+    with collector(env) as play:
+        return play(policy if hasattr(policy, "step") else Doing(policy), *arguments, **settings)
 
 
 class Ladder(Env):
@@ -105,6 +126,20 @@ class Bandit(Env):
 
     def step(self, state: tuple[()], action: Array, noise: Array) -> tuple[tuple[()], Step]:
         return (), Step(jnp.ones((1, 1)), jnp.asarray(self.payoffs)[action], jnp.asarray(True))
+
+
+class Slope(Env):
+    """Continuous actions: pays what it gets."""
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(1, Box((0.0,), (10.0,)), horizon=2)
+
+    def reset(self, noise: Array) -> tuple[tuple[()], Array]:
+        return (), jnp.ones((1, 1))
+
+    def step(self, state: tuple[()], action: Array, noise: Array) -> tuple[tuple[()], Step]:
+        return (), Step(jnp.ones((1, 1)), action[:, 0], jnp.asarray(False))
 
 
 class Steady(Env):

@@ -7,7 +7,7 @@ __all__ = [
     "Config",
     "Env",
     "HostEnv",
-    "Objective",
+    "Method",
     "Strategy",
     "check_env",
     "crossplay",
@@ -19,18 +19,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Archive": "rspo.archive",
+    "Archive": "rspo.search.archive",
     "Config": "rspo.config",
-    "Env": "rspo.env",
-    "HostEnv": "rspo.host",
-    "Objective": "rspo.objective",
-    "Strategy": "rspo.archive",
-    "check_env": "rspo.check",
+    "Env": "rspo.envs.base",
+    "HostEnv": "rspo.envs.base",
+    "Method": "rspo.methods.base",
+    "Strategy": "rspo.search.archive",
+    "check_env": "rspo.search.check",
     "crossplay": "rspo.api",
     "discover": "rspo.api",
     "evaluate": "rspo.api",
     "load": "rspo.api",
-    "make": "rspo.env",
+    "make": "rspo.registry",
     "resume": "rspo.api",
 }
 

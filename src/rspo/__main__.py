@@ -5,12 +5,12 @@ import os
 import sys
 from typing import NoReturn
 
-from rspo import interrupt
+from rspo.core import interrupt
 
 
 def main() -> NoReturn:
     interrupt.own_process()
-    from rspo import cli
+    from rspo.cli import main as cli
 
     try:
         cli.main()

@@ -11,25 +11,26 @@ from typing import Any
 
 import jax
 
-from rspo import compiled, compiled_ppo, decoration, interrupt, memory, native
-from rspo.archive import Archive
-from rspo.check import adapt, built_in, check_env, label
 from rspo.config import Config, merge, validate
-from rspo.env import PREFIXES, AnyEnv, environments, make
+from rspo.core import interrupt
+from rspo.core.devices import cores, use_cores
+from rspo.envs import decoration
+from rspo.envs.base import AnyEnv, HostEnv
 from rspo.errors import InputError, NoRendererError, RspoWarning
-from rspo.host import HostEnv
-from rspo.logs import check_log, logging
-from rspo.parallel import use_cores
-from rspo.payoff import CrossPlay, cross_play, usual_episodes
-from rspo.pictures import pictures, strategies_played
-from rspo.population import diversity_of
 from rspo.presets import preset
+from rspo.registry import has_name, make
 from rspo.report import write_report
-from rspo.rollout import staged
-from rspo.run import Run
-from rspo.search import Found, Position, Tools, keys, search
-from rspo.train import use_cores_for
-from rspo.view import View
+from rspo.rollout.collector import Collector, collector
+from rspo.runs.logs import check_log, logging
+from rspo.runs.run import Run
+from rspo.screen.view import View
+from rspo.search import memory
+from rspo.search.archive import Archive
+from rspo.search.check import adapt, built_in, check_env, label
+from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
+from rspo.search.loop import Found, Position, Tools, evaluation_key, search
+from rspo.search.pictures import pictures, strategies_played
+from rspo.search.population import diversity_of
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -52,8 +53,7 @@ def discover(
     With `out` everything is kept in that folder as it is found, `resume` goes on after an interruption, and
     `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
-    use_cores()
-    native.use(True)
+    use_cores(players=cores())
     check_log(log, None if out is None else Path(out))
     world, name = adapt(env), label(env)
     if isinstance(world, HostEnv) or not built_in(world):
@@ -64,23 +64,23 @@ def discover(
             f"The objective is '{objective}', but that of `config` is '{config.objective}': give only one."
         )
     config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
-    use_cores_for(world, config)
     validate(config, world.spec)
     view = View(config, quiet)
     memory.check(world, config, view.say)
-    if why := _lacks(world, config):
-        native.use(False)  # all of it or none, so that a run can go on as it began
-        view.say(f"going on without compiled code, which takes longer: {why}")
-    own = compiled.plays(world) or compiled_ppo.learns(world, config)
-    run = None if out is None else Run.create(Path(out), config, world.spec, own)
+    run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, view, log)
 
 
-def resume(run: str | Path, *, env: Any = None, quiet: bool = False, log: str | None = None) -> Archive:
-    """Go on with an interrupted run, to the same result as if nothing had happened."""
+def resume(
+    run: str | Path, *, env: Any = None, iterations: int | None = None, quiet: bool = False, log: str | None = None
+) -> Archive:
+    """Go on with an interrupted run, to the same result as if nothing had happened; or with a finished one, to more
+    `iterations`, as if it had been begun with these."""
     opened = Run.open(Path(run))
+    if iterations is not None:
+        opened = opened.extended(iterations)
     check_log(log, opened.path)
-    world = _world(opened, env, learning=True)
+    world = _world(opened, env)
     if jax.device_count() != opened.devices:
         warnings.warn(
             f"{opened.name} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will "
@@ -111,12 +111,12 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
     validate(config, world.spec)
     memory.check(world, config, _warn, learning=False)
     compilation_cache()
-    tools = Tools(world, config)
     kept = list(archive)  # as they were: their mean returns belong to their thresholds
-    with staged(world):
+    with collector(world) as collect:
+        tools = Tools(collect, config)
         for strategy in kept:
             earlier = Archive(config, kept[: strategy.index])
-            key = keys(config, strategy.index, strategy.attempt).evaluate
+            key = evaluation_key(config, strategy)
             evaluation, _ = tools.evaluate(strategy.policy, tools.references(earlier), key)
             archive.replace(dataclasses.replace(strategy, evaluation=evaluation))
     return archive
@@ -142,13 +142,14 @@ def crossplay(
         raise InputError(f"Cross-play is for environments of two agents, but {config.env} has {world.spec.agents}.")
     if len(archive) == 0:
         raise InputError(f"There are no strategies for {config.env} yet: cross-play needs one or more.")
-    usual = usual_episodes(world, len(archive), config.judge.episodes)
-    judge = dataclasses.replace(config.judge, episodes=usual if episodes is None else episodes)
-    config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
-    validate(config, world.spec)
-    memory.check(world, config, _warn, learning=False)
-    compilation_cache()
-    return cross_play(world, archive, config.judge.episodes, config.seed)
+    with collector(world) as collect:
+        usual = usual_episodes(collect, len(archive), config.judge.episodes)
+        judge = dataclasses.replace(config.judge, episodes=usual if episodes is None else episodes)
+        config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
+        validate(config, world.spec)
+        memory.check(world, config, _warn, learning=False)
+        compilation_cache()
+        return cross_play(collect, archive, config.judge.episodes, config.seed)
 
 
 def world_of(run: str | Path) -> AnyEnv:
@@ -156,12 +157,11 @@ def world_of(run: str | Path) -> AnyEnv:
     return _world(Run.open(Path(run)), None)
 
 
-def _world(run: Run, env: Any, *, learning: bool = False) -> AnyEnv:
-    """To be played as in the run, with as many devices and players, and compiled code or not: all of it rounds."""
+def _world(run: Run, env: Any) -> AnyEnv:
+    """To be played as in the run, with as many devices and players: sums round by how they are divided."""
     use_cores(run.devices, run.players)
-    native.use(run.compiled)
     name = run.config.env
-    if env is None and name not in environments() and not name.startswith(PREFIXES):
+    if env is None and not has_name(name):
         raise InputError(
             f"{run.path} was made with the environment object {name}, which has no registered name: use "
             "rspo.resume(run, env=...) or rspo.evaluate(run, env=...) from Python."
@@ -169,19 +169,7 @@ def _world(run: Run, env: Any, *, learning: bool = False) -> AnyEnv:
     world = make(name) if env is None else adapt(env)
     if world.spec != run.spec:
         raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
-    if run.compiled and (why := _lacks(world, run.config) if learning else compiled.missing_for(world)):
-        warnings.warn(
-            f"{run.name} was begun with compiled code and goes on without ({why}): numbers will round otherwise, and "
-            "results will differ from those that it would have had with it.",
-            RspoWarning,
-            stacklevel=3,
-        )
     return world
-
-
-def _lacks(env: AnyEnv, config: Config) -> str | None:
-    """Why compiled code does not do all that it could here, in words."""
-    return compiled.missing_for(env) or compiled_ppo.missing_for(env, config)
 
 
 def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None) -> Archive:
@@ -189,20 +177,20 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
     compilation_cache()
     with contextlib.ExitStack() as stack:
         stack.enter_context(interrupt.deferred(view.say))
-        stack.enter_context(staged(env))
+        collect = stack.enter_context(collector(env))
         if run is not None:
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)
-        start = run.load_checkpoint(len(archive)) if run else None
+        start = run.load_checkpoint(archive) if run else None
         played = run.load_cross_play() if run else None
         metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
         event: Position | Found | None = None
         saved = time.monotonic()
         try:
-            for event in search(env, config, archive, start):
+            for event in search(collect, config, archive, start):
                 # What was trained to the end is kept before it is played, described and drawn: that may fail.
-                trained = isinstance(event, Found) or len(event.rows) == config.ppo.updates
+                trained = isinstance(event, Found) or len(event.rows[0]) == config.ppo.updates
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
                     saved = time.monotonic()
@@ -211,7 +199,7 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
                 if metrics is not None:
                     metrics.show(event)
             if run is not None:
-                _illustrate(env, run, archive, played, view)
+                _illustrate(collect, run, archive, played, view)
         except KeyboardInterrupt:
             archive.interrupted = True
             if run and event is not None:
@@ -223,22 +211,25 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
     return archive
 
 
-def _illustrate(env: AnyEnv, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
+def _illustrate(collect: Collector, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
     """Cross-play, diversity and the pictures of a finished run; what the folder has already is not played again."""
+    env = collect.env
     if played is None and env.spec.agents == 2:
         view.say(f"playing each of {len(archive)} strategies with every other one")
-        played = cross_play(env, archive, usual_episodes(env, len(archive), run.config.judge.episodes), run.config.seed)
+        episodes = usual_episodes(collect, len(archive), run.config.judge.episodes)
+        played = cross_play(collect, archive, episodes, run.config.seed)
         run.save_cross_play(played)
     novel = [strategy for strategy in archive if strategy.status == "novel"]
-    if len(novel) > 1 and (states := run.visited(novel)):
+    # What a policy with memory does is no function of a single state, which is what the score compares.
+    comparable = len(novel) > 1 and not any(strategy.policy.recurrent for strategy in novel)
+    if comparable and (states := run.visited(novel)):
         run.save_diversity(diversity_of(novel, states))
-    finished = strategies_played(env, archive, view.say)
+    finished = strategies_played(collect, archive, view.say)
     run.save_pictures(pictures(env, finished, played))
-    if isinstance(env, HostEnv):
-        try:
-            run.save_pictures(decoration.files(env, "photographs", partial(env.photographs, finished), ".png"))
-        except NoRendererError as error:
-            view.say(str(error))
+    try:
+        run.save_pictures(decoration.files(env, "photographs", partial(env.photographs, finished), ".png"))
+    except NoRendererError as error:
+        view.say(str(error))
 
 
 def _warn(text: str) -> None:

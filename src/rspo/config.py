@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rspo.core.typed import checked
+from rspo.core.types import Spec
 from rspo.errors import InputError, suggestion
-from rspo.likelihood import Measure
-from rspo.objective import Objective, make_objective
-from rspo.ppo import PPO
-from rspo.typed import checked
-from rspo.types import Spec
+from rspo.learn.ppo import PPO
+from rspo.methods.base import Method
+from rspo.methods.references import Measure
+from rspo.registry import METHODS
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Config:
     """The same seed gives the same run on the same machine."""
     objective: str = "rspo"
     """The method (`rspo list`); `method` holds its own settings."""
-    method: Objective = field(default_factory=lambda: make_objective("rspo"))
+    method: Method = field(default_factory=lambda: METHODS.make("rspo"))
     ppo: PPO = field(default_factory=PPO)
     measure: Measure = field(default_factory=Measure)
     judge: Judge = field(default_factory=Judge)
@@ -64,6 +65,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "ppo.minibatches": (1, 10**8),
     "ppo.hidden": (1, 10**4),
     "ppo.layers": (1, 100),
+    "ppo.chunk": (1, 10**7),
     "ppo.gamma": (0, 1),
     "ppo.gae_lambda": (0, 1),
     "ppo.momentum": (0, 0.9999),
@@ -100,14 +102,21 @@ def validate(config: Config, spec: Spec) -> None:
             "ppo.horizon is 'end' and ppo.padding is 'restart': the horizon cuts through the episode that began last, "
             "which does not end there. Set ppo.padding to 'count' or 'drop', or ppo.horizon to 'cut'."
         )
+    if config.judge.attempts > 1 and config.method.plan(config.iterations).per_round > 1:
+        raise InputError(
+            f"judge.attempts is {config.judge.attempts}, but this method trains several policies in one round, which "
+            "cannot be tried again one by one. Leave judge.attempts at 1."
+        )
     if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon
         raise InputError(
             f"ppo.batch is {ppo.batch}, but it must be a multiple of the episode length {spec.horizon}: try {near}."
         )
-    samples = ppo.batch * spec.agents
+    samples, kind = ppo.batch * spec.agents, "samples"
+    if ppo.memory != "none":
+        samples, kind = -(-spec.horizon // ppo.chunk) * samples // spec.horizon, "sequences"
     if samples % ppo.minibatches:
-        raise InputError(f"ppo.minibatches is {ppo.minibatches}, but it must divide the {samples} samples of a batch.")
+        raise InputError(f"ppo.minibatches is {ppo.minibatches}, but it must divide the {samples} {kind} of a batch.")
 
 
 def _flat(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -147,7 +156,7 @@ def from_dict(data: dict[str, Any], source: str) -> Config:
     """The inverse of `to_dict`; `source` names the file in the sentence about what is wrong with it."""
     if not isinstance(data.get("objective"), str):
         raise InputError(f"{source} does not name an objective.")
-    default = Config(env="", objective=data["objective"], method=make_objective(data["objective"]))
+    default = Config(env="", objective=data["objective"], method=METHODS.make(data["objective"]))
     return merge(default, data, source)
 
 

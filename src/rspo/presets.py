@@ -3,17 +3,17 @@
 import dataclasses
 
 from rspo.config import Config, Judge
-from rspo.env import PREFIXES, AnyEnv, make
-from rspo.host import HostEnv
-from rspo.likelihood import Measure
-from rspo.objective import Objective, make_objective
-from rspo.objectives.rspo import RSPO
-from rspo.ppo import PPO
+from rspo.envs.base import AnyEnv, HostEnv
+from rspo.learn.ppo import PPO
+from rspo.methods.base import Method
+from rspo.methods.references import Measure
+from rspo.methods.rspo import RSPO
+from rspo.registry import METHODS, PREFIXES, make
 
 
 def preset(env: str, objective: str = "rspo", world: AnyEnv | None = None) -> Config:
     """The configuration `rspo discover ENV --objective OBJECTIVE` starts from; `world`: the environment, if at hand."""
-    method = make_objective(objective)
+    method = METHODS.make(objective)
     if env in FOUR_GOALS:
         method = _four_goals_method(method, release=0.25 if env == "four-goals-hard" else 0.0)
         return dataclasses.replace(FOUR_GOALS[env], objective=objective, method=method)
@@ -22,7 +22,7 @@ def preset(env: str, objective: str = "rspo", world: AnyEnv | None = None) -> Co
     if env in STAG_HUNTS:
         method = _stag_hunt_method(method, objective, env)
         return dataclasses.replace(STAG_HUNTS[env], objective=objective, method=method)
-    if env.startswith(PREFIXES):
+    if env.startswith(tuple(PREFIXES)):
         world = make(env) if world is None else world
     if isinstance(world, HostEnv):
         return dataclasses.replace(_brought(env, world), objective=objective, method=method)
@@ -44,7 +44,7 @@ def _brought(env: str, world: HostEnv) -> Config:
     return Config(env, ppo=ppo, judge=Judge(episodes=64))
 
 
-def _four_goals_method(method: Objective, release: float) -> Objective:
+def _four_goals_method(method: Method, release: float) -> Method:
     """The paper uses no intrinsic reward in 4-Goals; only the no-switch ablation needs one."""
     if not isinstance(method, RSPO):
         return method
@@ -72,7 +72,7 @@ FOUR_GOALS = {
 }
 
 
-def _stag_hunt_method(method: Objective, objective: str, env: str) -> Objective:
+def _stag_hunt_method(method: Method, objective: str, env: str) -> Method:
     """The paper's weights of both intrinsic rewards and smoothed switching, less what an ablation leaves out."""
     if not isinstance(method, RSPO):
         return method
@@ -116,7 +116,7 @@ STAG_HUNTS = {
 }
 
 
-def _robot_method(method: Objective) -> Objective:
+def _robot_method(method: Method) -> Method:
     """The behaviour-driven intrinsic reward alone, with lambda 1, as a stream of its own; the soft objective only
     converged with a weight of 0.001."""
     if not isinstance(method, RSPO) or method.lambda_b == 0:

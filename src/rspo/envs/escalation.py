@@ -17,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo import charts
-from rspo.env import Env
+from rspo.core import charts
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
+from rspo.envs.base import Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
-from rspo.types import Descriptor, Discrete, Played, Shape, Spec, Step, Trajectory
 
 ALWAYS = "L=always"
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rspo.core.types import Descriptor
 from rspo.envs.escalation import ALWAYS, Escalation
 from rspo.envs.grid import ACTIONS, SIZE
-from rspo.types import Descriptor
 
 Probabilities = Callable[[np.ndarray], np.ndarray]
 """pi(a | s): observations [..., 7] to probabilities [..., 5]."""

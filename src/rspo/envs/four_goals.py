@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.env import Env
-from rspo.types import Descriptor, Discrete, Shape, Spec, Step, Trajectory
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Shape, Spec, Step, Trajectory
+from rspo.envs.base import Env
 
 FORCE, DT, DAMPING = 5.0, 0.1, 0.25
 AGENT_SIZE, GOAL_SIZE = 0.02, 0.04

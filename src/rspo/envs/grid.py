@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from rspo.types import Shape
+from rspo.core.types import Shape
 
 SIZE = 5
 ACTIONS = ("stay", "right", "left", "up", "down")

@@ -28,10 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo import charts
-from rspo.env import Env
+from rspo.core import charts
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
+from rspo.envs.base import Env
 from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, free_position, same, spawn, walk
-from rspo.types import Descriptor, Discrete, Played, Shape, Spec, Step, Trajectory
 
 SETTLED = 10  # steps that the agents are given to find their places before a strategy is read off
 NAMES = ("Apple", "Corner", "Edge", "Chase", "Interior")

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rspo import store
 from rspo.report.comparison import compare_page
 from rspo.report.page import run_page
 from rspo.report.reading import read_run
+from rspo.runs import store
 
 
 def write_report(folder: Path, path: Path | None = None) -> Path:

@@ -9,11 +9,11 @@ import numpy as np
 import scipy.special
 
 from rspo.errors import InputError
-from rspo.manifest import identity
 from rspo.report.charts import Chart, Line, chart, fixed, number
 from rspo.report.reading import RunFolder
 from rspo.report.render import render
 from rspo.report.words import CITATION, command, duration, flat
+from rspo.runs.manifest import identity
 
 CONFIDENCE = 0.95
 

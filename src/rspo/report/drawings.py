@@ -3,8 +3,8 @@
 import base64
 from typing import NamedTuple
 
-from rspo import manifest, store
 from rspo.report.reading import RunFolder
+from rspo.runs import manifest, store
 
 
 class Drawing(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
-from rspo import manifest, store
-from rspo.clock import read_seconds
+from rspo.core.typed import checked, quoted
 from rspo.errors import InputError
-from rspo.typed import checked, quoted
+from rspo.runs import manifest, store
+from rspo.runs.clock import read_seconds
 
 Axes = dict[str, tuple[int, ...]]
 MANY = 2**20  # cells of a heat map, or bars of histograms: a page is no place for more

@@ -1,0 +1,407 @@
+"""The command line: verbs only. Everything it does is one call of the library."""
+
+import dataclasses
+import io
+import json
+import math
+import os
+import re
+import shlex
+import sys
+import time
+import tomllib
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import tyro
+from rich.console import Console
+
+from rspo.cli.arguments import parse
+from rspo.core import interrupt
+from rspo.errors import InputError, RspoError, suggestion
+from rspo.text import LONGEST, NAME, printable
+
+if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait for JAX
+    from rspo.config import Config
+    from rspo.envs.base import AnyEnv
+    from rspo.screen.draw import Episode
+    from rspo.search.archive import Archive, Strategy
+
+
+@dataclass
+class Evaluate:
+    """Play every strategy of a run anew and report its returns."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    episodes: int | None = None
+    """Another number of episodes than the run's own."""
+    seed: int | None = None
+    """Other episodes than the run's own."""
+
+
+@dataclass
+class Resume:
+    """Go on with an interrupted run, to the same result as if nothing had happened."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    iterations: int | None = None
+    """Go on to as many, as if the run had been begun with these."""
+    log: Literal["tensorboard", "wandb"] | None = None
+    """Pass metrics on to TensorBoard or Weights & Biases too."""
+
+
+@dataclass
+class Play:
+    """Watch a strategy in the terminal, or draw it: all strategies as one picture, or episodes as a film."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    strategy: Annotated[tyro.conf.Positional[int | None], tyro.conf.arg(metavar="[STRATEGY]")] = None
+    """The strategy's number; without it, all of them in turn."""
+    episodes: int = 1
+    """Episodes to show of each."""
+    seed: int = 0
+    """Which episodes; the same for every strategy."""
+    sampled: bool = False
+    """Sample actions instead of taking the likeliest."""
+    speed: float = 8.0
+    """Steps a second."""
+    svg: Path | None = None
+    """Write the paths of the episodes to this SVG file instead."""
+    gif: Path | None = None
+    """Write the episodes to this GIF file instead."""
+    mp4: Path | None = None
+    """Write the episodes to this MP4 file instead."""
+
+
+@dataclass
+class Report:
+    """Write the page that shows a run's strategies, or one that compares several runs."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """The run folder; several are compared, seeds of the same settings taken together."""
+    out: Path | None = None
+    """The HTML file; by default report.html in the run folder, or comparison.html here."""
+
+
+def main() -> NoReturn:
+    """The entry point `rspo`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
+    warnings.formatwarning = _warning  # type: ignore[assignment]
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+        sys.exit(code)
+    except RspoError as error:
+        print(f"rspo: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(interrupt.CODE)
+    except OSError as error:
+        # What was not written cannot be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # `rspo list | head`
+            sys.exit(0)
+        print(f"rspo: Cannot write the result: {printable(str(error.strerror or error))}.", file=sys.stderr)
+        sys.exit(1)
+
+
+def _warning(message: Warning | str, *_: Any) -> str:
+    """A warning as an error is shown: what it quotes may come from anywhere."""
+    return f"rspo: {printable(str(message), LONGEST)}\n"
+
+
+def _say(text: str) -> None:
+    print(printable(text, LONGEST))
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out one command; gives the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    verb, *rest = arguments
+    if verb in ("-V", "--version"):
+        import importlib.metadata
+
+        print(f"rspo {importlib.metadata.version('rspo')}")
+        return 0
+    if verb not in VERBS:
+        raise InputError(f"Unknown command '{verb}'. {suggestion(verb, VERBS)} `rspo --help` explains them.")
+    return VERBS[verb](rest)
+
+
+def list_(arguments: list[str]) -> int:
+    """What there is to choose from."""
+    parse(_Nothing, arguments, "rspo list")
+    from rspo.registry import ENVIRONMENTS, METHODS
+
+    for title, entries in (("environments", ENVIRONMENTS.summaries()), ("objectives", METHODS.summaries())):
+        print(title)
+        for name, summary in entries.items():
+            _say(f"  {name:20} {summary}")
+    return 0
+
+
+@dataclass
+class _Nothing:
+    """What there is to choose from."""
+
+
+def discover(arguments: list[str]) -> int:
+    """Find different strategies for one task."""
+    from rspo import api
+
+    config, out, log = parse_discover(arguments)
+    out = out or free_folder(re.sub("[:/]", "-", f"{config.env[:100]}-{config.objective}-seed{config.seed}"))
+    return finish(api.discover(config.env, config=config, out=out, log=log), out)
+
+
+def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
+    """The configuration that flags, a configuration file and the preset give together, the former over the latter."""
+    from rspo.config import Config, merge
+    from rspo.presets import preset
+
+    @dataclass(frozen=True)
+    class Discover(Config):
+        """Find different strategies for one task, and keep each in a run folder as it is found."""
+
+        env: tyro.conf.Positional[str] = ""
+        """The environment's name (`rspo list`)."""
+        out: Path | None = None
+        """Run folder; by default a new one in runs/."""
+        config: Path | None = None
+        """TOML file of settings; flags override it."""
+        log: Literal["tensorboard", "wandb"] | None = None
+        """Pass metrics on to TensorBoard (RUN/tensorboard) or Weights & Biases too."""
+
+    # What the other flags mean depends on the environment and the method, so these are looked at first.
+    file = _value_of("--config", arguments)
+    settings = _read_toml(Path(file)) if file else {}
+    env = _environment_in(arguments) or settings.get("env", "")
+    if not isinstance(env, str):
+        raise InputError(f"{file} sets 'env' to {env!r}, but it must be the name of an environment; see `rspo list`.")
+    objective = _value_of("--objective", arguments) or settings.get("objective", "rspo")
+    asked_for_help = {"-h", "--help"} & set(arguments)
+    if not env and not asked_for_help:
+        raise InputError(
+            "rspo discover needs an environment, such as `rspo discover four-goals-easy`; see `rspo list`."
+        )
+    default = merge(preset(env or "four-goals-easy", objective), settings, file or "")
+    fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
+    parsed = parse(Discover, arguments, "rspo discover", Discover(**fields))
+    config = Config(**{name: getattr(parsed, name) for name in fields})
+    return config, parsed.out, parsed.log
+
+
+def _value_of(flag: str, arguments: list[str]) -> str | None:
+    """The value after `flag`, or after `flag=`, if it is there at all."""
+    for i, argument in enumerate(arguments):
+        if argument == flag and i + 1 < len(arguments):
+            return arguments[i + 1]
+        if argument.startswith(flag + "="):
+            return argument.removeprefix(flag + "=")
+    return None
+
+
+def _environment_in(arguments: list[str]) -> str | None:
+    """The environment's name, wherever it stands among the flags; an unknown one only where it is no flag's value."""
+    from rspo.registry import ENVIRONMENTS
+
+    valued = {
+        i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective", "--log")
+    }
+    known = [
+        argument for i, argument in enumerate(arguments) if i not in valued and argument in ENVIRONMENTS.summaries()
+    ]
+    pairs = zip(["", *arguments], arguments, strict=False)
+    free = [word for before, word in pairs if not before.startswith("-") and word[:1].isalpha()]
+    return next(iter(known + free), None)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    from rspo.runs import store
+
+    try:
+        settings = tomllib.loads(store.read(path, links=True).decode())
+    except store.StoreError as error:
+        raise InputError(f"{error} It was given with --config.") from error
+    except ValueError as error:  # in TOML, or in UTF-8
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
+    except RecursionError:
+        settings = None
+    if settings is None or store.too_deep(settings):
+        raise InputError(f"{path} is nested deeper than settings are: they are single ones, or in one [table].")
+    return settings
+
+
+def free_folder(name: str) -> Path:
+    """A folder in runs/ that does not exist yet."""
+    taken = 0
+    while (path := Path("runs") / (name if taken == 0 else f"{name}-{taken + 1}")).exists():
+        taken += 1
+    return path
+
+
+def finish(archive: "Archive", out: Path) -> int:
+    """Show what was found and where it is."""
+    from rspo.registry import make
+    from rspo.screen.view import strategy_table
+
+    if len(archive):
+        Console().print(strategy_table(archive))
+    if archive.interrupted:
+        _say(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
+        return interrupt.CODE
+    pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
+    if pictures:
+        _say(f"Pictures: {', '.join(map(str, pictures))}")
+    watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0" if make(archive.config.env).drawable else ""
+    _say(f"Kept in {out}.{watch}")
+    _say(f"See all of them: open {out / 'report.html'} in a browser")
+    return 0
+
+
+def report(arguments: list[str]) -> int:
+    """Write the page of one run, or of several."""
+    options = parse(Report, arguments, "rspo report")
+    _check_file("--out", options.out, ".html", ".htm")
+    from rspo.report import write_comparison, write_report
+
+    if not options.runs:
+        raise InputError("rspo report needs a run folder, such as `rspo report runs/four-goals-easy-rspo-seed0`.")
+    if len(options.runs) == 1:
+        path = write_report(options.runs[0], options.out)
+    else:
+        path = write_comparison(options.runs, options.out or Path("comparison.html"))
+    _say(f"Wrote {path}: open it in a browser")
+    return 0
+
+
+def resume(arguments: list[str]) -> int:
+    """Go on with an interrupted run."""
+    from rspo import api
+
+    options = parse(Resume, arguments, "rspo resume")
+    return finish(api.resume(options.run, iterations=options.iterations, log=options.log), options.run)
+
+
+def evaluate(arguments: list[str]) -> int:
+    """Play every strategy of a run anew."""
+    options = parse(Evaluate, arguments, "rspo evaluate")
+    from rspo import api
+    from rspo.runs.run import summary
+    from rspo.screen.view import strategy_table
+
+    archive = api.evaluate(options.run, episodes=options.episodes, seed=options.seed)
+    if options.json:
+        print(json.dumps(summary(archive), indent=1))
+    else:
+        Console().print(strategy_table(archive))
+    return 0
+
+
+def play(arguments: list[str]) -> int:
+    """Watch a strategy."""
+    options = parse(Play, arguments, "rspo play")
+    _check_files(options)
+    from rspo import api
+    from rspo.screen import draw
+
+    env = api.world_of(options.run)
+    archive = api.load(options.run)
+    _check_play(options, len(archive))
+    chosen = list(archive) if options.strategy is None else [archive[options.strategy]]
+    episodes = [draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen]
+    if options.svg is not None:
+        draw.save_svg(options.svg, chosen, episodes)
+        _say(f"Drew {len(chosen)} strategies into {options.svg}")
+        return 0
+    if (film := options.gif or options.mp4) is not None:
+        return _film(film, options.speed, env, chosen, episodes)
+    animated = sys.stdout.isatty()
+    for strategy, shown in zip(chosen, episodes, strict=True):
+        for episode in shown:
+            _show(strategy, episode, options.speed if animated else None)
+    return 0
+
+
+def _film(path: Path, speed: float, env: "AnyEnv", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
+    from rspo.screen.film import save_film
+
+    titles = [printable(f"{s.index}: {s.descriptor or s.status}", NAME) for s in chosen]
+    count = save_film(path, titles, episodes, env.backdrop(), speed)
+    _say(f"Wrote {count} moments to {path}")
+    return 0
+
+
+def _check_file(flag: str, path: Path | None, *endings: str) -> None:
+    """A file is what its name says."""
+    if path is not None and path.suffix.lower() not in endings:
+        own = {".gif": "--gif", ".mp4": "--mp4", ".svg": "--svg"}.get(path.suffix.lower())
+        meant = f" Did you mean {own}?" if own and flag != "--out" else ""
+        raise InputError(f"{flag} is {str(path)!r}, but its name must end with {' or '.join(endings)}.{meant}")
+
+
+def _check_files(options: Play) -> None:
+    _check_file("--svg", options.svg, ".svg")
+    _check_file("--gif", options.gif, ".gif")
+    _check_file("--mp4", options.mp4, ".mp4")
+    if sum(path is not None for path in (options.svg, options.gif, options.mp4)) > 1:
+        raise InputError("Give only one of --svg, --gif and --mp4.")
+
+
+def _check_play(options: Play, count: int) -> None:
+    if count == 0:
+        raise InputError(f"There are no strategies in {options.run} yet. Go on with `rspo resume {options.run}`.")
+    if options.strategy is not None and not 0 <= options.strategy < count:
+        raise InputError(f"There is no strategy {options.strategy} in {options.run}: it has 0 to {count - 1}.")
+    if not 1 <= options.episodes <= 1000:
+        raise InputError(f"episodes is {options.episodes}, but it must be from 1 to 1000.")
+    if not 0 <= options.seed < 2**32:
+        raise InputError(f"seed is {options.seed}, but it must be from 0 to {2**32 - 1}.")
+    if not 0 < options.speed < math.inf:
+        raise InputError(f"speed is {options.speed}, but it must be greater than 0, in steps a second.")
+
+
+def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None:
+    """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
+    from rspo.screen import draw
+
+    title = printable(f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip(), NAME)
+    frames = [draw.text(scene) for scene in episode.scenes]
+    for t, frame in enumerate(frames):
+        last = t == len(frames) - 1
+        if speed is None and not last:
+            continue
+        outcome = f", return {episode.reward:.2f}" if last else ""
+        print(f"{title}: step {t}{outcome}\n{frame}")
+        if speed is not None:
+            time.sleep(1 / speed if not last else 1.0)
+            if not last:
+                print(f"\x1b[{frame.count(chr(10)) + 2}A", end="")  # back up, to draw over it
+
+
+VERBS = {"list": list_, "discover": discover, "resume": resume, "evaluate": evaluate, "play": play, "report": report}
+
+USAGE = """\
+rspo: discover many different good strategies for one task
+
+usage: rspo COMMAND ...
+
+  list                      environments and methods
+  discover ENV              find strategies; --help shows every setting
+  resume RUN                go on with an interrupted run
+  evaluate RUN [--json]     play every strategy anew
+  play RUN [STRATEGY]       watch a strategy in the terminal; --gif, --mp4, --svg draw it
+  report RUN [RUN ...]      make the page that shows a run, or compares several
+
+Try: rspo discover four-goals-easy"""

@@ -1,0 +1,146 @@
+"""A policy: actor, critic heads, and what normalises their inputs."""
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.core.distributions import Categorical, Gaussian
+from rspo.core.policies.gru import GRU, init_gru
+from rspo.core.policies.mlp import MLP, init_mlp
+from rspo.core.policies.normalizer import Normalizer, init_normalizer
+from rspo.core.spaces import ActionSpace, Box
+from rspo.core.types import Spec, View, as_view
+
+LOG_STD = (-5.0, 2.0)  # bounds of a Gaussian's log-deviation: densities stay finite, however sharp a policy gets
+Memory = Literal["none", "gru"]
+Net = MLP | GRU
+
+
+class Actor(eqx.Module):
+    """From what is seen to a distribution of actions."""
+
+    net: Net
+    log_std: Array | None  # [D] of continuous actions: learned, and the same in every state
+    space: ActionSpace = eqx.field(static=True)
+
+    def distribution(self, numbers: Any, mask: Any = None) -> Categorical | Gaussian:
+        if self.log_std is None:
+            return Categorical(numbers).allowing(mask)
+        return Gaussian(numbers, self.log_std.__array_namespace__().clip(self.log_std, *LOG_STD))
+
+
+class Policy(eqx.Module):
+    """pi(a | s) and V_c(s). Homogeneous agents share it; the agent axis is one more batch axis."""
+
+    actor: Actor
+    critic: Net | None  # None of a kept policy: only its actor is asked
+    normalizer: Normalizer | None  # of observations
+    state_normalizer: Normalizer | None = None  # of the global state, where the critic sees one
+    context: Array | None = None  # [Z] the latent that it plays by itself, where it has been given one
+
+    @property
+    def recurrent(self) -> bool:
+        return self.actor.net.recurrent
+
+    @property
+    def inputs(self) -> int:
+        """Numbers that the actor sees: of an observation, and of a latent."""
+        net = self.actor.net
+        return int((net.body if isinstance(net, GRU) else net).weights[0].shape[0])
+
+    def initial(self, *batch: int) -> Any:
+        """What it remembers before an episode."""
+        return self.actor.net.initial(*batch)
+
+    def step(self, carry: Any, view: View) -> tuple[Any, Categorical | Gaussian]:
+        """One step of acting."""
+        carry, numbers = self.actor.net.step(carry, self._seen(view))
+        return carry, self.actor.distribution(numbers, view.mask)
+
+    def __call__(self, seen: Any) -> Categorical | Gaussian:
+        """Of a policy without memory, for any axes: an observation or a View."""
+        view = as_view(seen)
+        return self.step((), view)[1]
+
+    def replay(self, view: View, starts: Any) -> Categorical | Gaussian:
+        """Of whole episodes [T, ...], with its own memory of them."""
+        numbers, _ = self.actor.net.unroll(self.initial(*view.obs.shape[1:-1]), self._seen(view), starts)
+        return self.actor.distribution(numbers, view.mask)
+
+    def learn(self, carry: Any, view: View, starts: Any) -> tuple[Categorical | Gaussian, Any]:
+        """What it does and what it expects in sequences [L, ...], from the memories of actor and critic before their
+        first step on."""
+        numbers, _ = self.actor.net.unroll(carry[0], self._seen(view), starts)
+        values, _ = self._critic.unroll(carry[1], self._judged(view), starts)
+        return self.actor.distribution(numbers, view.mask), values
+
+    def look_back(self, view: View, starts: Any, last: View) -> tuple[Any, Any, Any]:
+        """Over whole episodes [T, ...]: the critic's values, its value of what came last, and what actor and critic
+        remembered before each step."""
+        batch = view.obs.shape[1:-1]
+        _, acting = self.actor.net.unroll(self.initial(*batch), self._seen(view), starts)
+        joined = jax.tree.map(lambda steps, end: jnp.concatenate([steps, end[None]]), view, last)
+        over = jnp.concatenate([starts, jnp.zeros_like(starts[:1])])
+        values, judging = self._critic.unroll(self._critic.initial(*batch), self._judged(joined), over)
+        return values[:-1], values[-1], (acting, judging[:-1])
+
+    def values(self, seen: Any) -> Any:
+        """One value a channel, of a critic without memory: [..., O] -> [..., C]."""
+        return self._critic.step((), self._judged(as_view(seen)))[1]
+
+    def to_env(self, action: Any) -> Any:
+        """What the environment gets for an action of this policy's."""
+        return self.actor.space.to_env(action)
+
+    def normalized(self, view: View) -> View:
+        """The view as the networks see it, for a policy without normalisers."""
+        obs = view.obs if self.normalizer is None else self.normalizer(view.obs)
+        state = view.state
+        if state is not None and self.state_normalizer is not None:
+            state = self.state_normalizer(state)
+        return view._replace(obs=obs, state=state)
+
+    @property
+    def _critic(self) -> Net:
+        assert self.critic is not None, "a kept policy has no critic"
+        return self.critic
+
+    def _seen(self, view: View) -> Any:
+        return self._with_latent(self.normalized(view).obs, view.latent)
+
+    def _judged(self, view: View) -> Any:
+        view = self.normalized(view)
+        return self._with_latent(view.obs if view.state is None else view.state, view.latent)
+
+    def _with_latent(self, seen: Any, latent: Any) -> Any:
+        xp = seen.__array_namespace__()
+        if self.context is not None:  # a kept policy's own, whatever the episodes that it is asked about were given
+            latent = xp.broadcast_to(xp.asarray(self.context), (*seen.shape[:-1], self.context.shape[0]))
+        return seen if latent is None else xp.concat([seen, latent], axis=-1)
+
+
+def init_policy(
+    spec: Spec,
+    channels: int,
+    hidden: int,
+    layers: int,
+    normalize: bool,
+    key: Array,
+    memory: Memory = "none",
+    latent: int = 0,
+) -> Policy:
+    actor_key, critic_key = jax.random.split(key)
+    init = init_gru if memory == "gru" else init_mlp
+    width, space = (hidden,) * layers, spec.action_space
+    state_size = spec.state_size or spec.obs_size
+    # Nearly uniform at first, or centred.
+    actor = init((spec.obs_size + latent, *width, space.n), 0.01, actor_key)
+    return Policy(
+        actor=Actor(actor, jnp.zeros(space.n) if isinstance(space, Box) else None, space),
+        critic=init((state_size + latent, *width, channels), 1.0, critic_key),
+        normalizer=init_normalizer(spec.obs_size) if normalize else None,
+        state_normalizer=init_normalizer(spec.state_size) if normalize and spec.state_size else None,
+    )

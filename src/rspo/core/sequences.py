@@ -1,0 +1,45 @@
+"""Steps as sequences, which is what a policy with memory learns from and is scored on.
+
+A batch has leaves [T, N, A, ...]. Cut into chunks of L steps it has leaves [T / L, N, A, L, ...], so that its first
+three axes can still be dealt to devices and cut into pieces as those of single steps are.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.core.distributions import Distribution
+from rspo.core.types import Samples
+
+
+def chunked(tree: Any, length: int) -> Any:
+    """Leaves [T, N, A, ...] -> [T / L, N, A, L, ...]; where L does not divide T, the end is filled up with zeros."""
+
+    def one(leaf: Array) -> Array:
+        missing = -leaf.shape[0] % length
+        leaf = jnp.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1))
+        return jnp.moveaxis(leaf.reshape(-1, length, *leaf.shape[1:]), 1, 3)
+
+    return jax.tree.map(one, tree)
+
+
+def joined(leaf: Array, steps: int) -> Array:
+    """The inverse for one array: [T / L, N, A, L, ...] -> [T, N, A, ...]."""
+    leaf = jnp.moveaxis(leaf, 3, 1)
+    return leaf.reshape(-1, *leaf.shape[2:])[:steps]
+
+
+def time_first(tree: Any) -> Any:
+    """Leaves [B, L, ...] -> [L, B, ...]."""
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 1, 0), tree)
+
+
+def replayed(policy: Any, samples: Samples) -> Distribution:
+    """What a policy does at each of these steps [B], or [B, T] of whole episodes for one with memory, which then is its
+    own memory of them: the same axes."""
+    if not policy.recurrent:
+        return policy.step((), samples.view)[1]
+    played = policy.replay(*time_first((samples.view, samples.starts)))
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1) if leaf.ndim > 2 else leaf, played)

@@ -1,0 +1,84 @@
+"""Action spaces: a choice among n, or real numbers between bounds."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Discrete(NamedTuple):
+    """An action space of `n` choices."""
+
+    n: int
+
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return ()
+
+    def to_env(self, action: Any) -> Any:
+        """What the environment gets for an action of the policy's."""
+        return action
+
+    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
+        """`to_env` for NumPy arrays, as copies: an environment may write into what it gets."""
+        return np.copy
+
+
+class Box(NamedTuple):
+    """An action space of `n` real numbers, each between two bounds; an infinite bound is none.
+
+    A policy acts in units in which the bounds are -1 and 1, whatever the environment's own: one initial deviation then
+    suits every robot, and likelihoods do not depend on units. Where a bound is infinite its own units stay.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def continuous(self) -> bool:
+        return True
+
+    @property
+    def n(self) -> int:
+        return len(self.low)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return (self.n,)
+
+    @property
+    def scale(self) -> tuple[np.ndarray, ...]:
+        """Both bounds, the middle and half the width, [n] each; 0 and 1 where there are no bounds."""
+        return _scale(self)
+
+    def to_env(self, action: Any) -> Any:
+        """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to the bounds."""
+        low, high, middle, half = self.scale
+        xp = action.__array_namespace__()
+        return xp.minimum(xp.maximum(middle + half * action, low), high)  # a third of the time of NumPy's clip
+
+    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
+        """`to_env` for NumPy arrays [rows, n], one after another: without what takes longer than to compute."""
+        low, high, middle, half = (np.ascontiguousarray(np.broadcast_to(x, (rows, self.n))) for x in self.scale)
+        maximum, minimum = np.maximum, np.minimum
+        if (middle == 0).all() and (half == 1).all():
+            return lambda action: minimum(maximum(action, low), high)
+        return lambda action: minimum(maximum(middle + half * action, low), high)
+
+
+@lru_cache
+def _scale(space: Box) -> tuple[np.ndarray, ...]:
+    low, high = np.array(space.low, np.float32), np.array(space.high, np.float32)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    lowest, highest = np.where(bounded, low, np.float32(-1)), np.where(bounded, high, np.float32(1))
+    return low, high, (highest + lowest) / 2, (highest - lowest) / 2
+
+
+ActionSpace = Discrete | Box

@@ -1,0 +1,150 @@
+"""The contracts of the two kinds of environment: in JAX, or on the host.
+
+A JAX environment is a set of pure functions of one instance; the collector maps them over a batch inside a jitted
+program. Randomness comes in as `noise`, plain uniform numbers that the collector draws for the whole batch at once:
+drawing a key for every environment costs more than the games themselves, and a game that is a function of its noise can
+be replayed and checked against any other implementation, step by step.
+
+A host environment is stateful, on the CPU, written in whatever there is. The collector steps a batch of instances
+together and keeps several batches going, one per core: each in a process of its own where the environment can be made
+by name, else in threads.
+"""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax import Array
+
+from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
+
+
+class World:
+    """What both kinds may say about themselves; all of it is optional."""
+
+    @property
+    def title(self) -> str:
+        """What to call it in a message."""
+        return type(self).__name__
+
+    def describe(self, trajectory: Trajectory) -> Descriptor | None:
+        """Name what the (recorded, NumPy) episodes show; None where an environment has no names."""
+        return None
+
+    def scene(self, state: Any) -> Sequence[Shape]:
+        """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no drawing."""
+        return ()
+
+    def backdrop(self) -> Sequence[Shape]:
+        """What stands behind every scene and never moves, such as the lines of a grid."""
+        return ()
+
+    def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
+        """Grids [y, x] to show of the (recorded, NumPy) episodes, y upwards, each under a short title."""
+        return {}
+
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
+        """What to draw of a finished run's strategies, by number and name: SVG texts by file name, for the run folder
+        (`rspo.core.charts` helps). The report shows those of single strategies too, whose file names begin with their
+        number, such as "000-gait.svg"."""
+        return {}
+
+    def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
+        """The same by the environment's own renderer, as PNG files by name; NoRendererError where it cannot draw."""
+        return {}
+
+    @property
+    def drawable(self) -> bool:
+        """Whether its author has written a drawing."""
+        return type(self).scene is not World.scene
+
+
+class Env(eqx.Module, World):
+    """What the author of a JAX environment writes: `spec`, `reset` and `step`."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> Spec: ...
+
+    @abc.abstractmethod
+    def reset(self, noise: Array) -> tuple[Any, Array]:
+        """noise [spec.reset_noise] -> state, obs [A, O] or a View of such arrays."""
+
+    @abc.abstractmethod
+    def step(self, state: Any, action: Array, noise: Array) -> tuple[Any, Step]:
+        """state, action [A], noise [spec.step_noise] -> state, Step."""
+
+
+class HostStep(NamedTuple):
+    """What one step of K instances gives. There is no automatic reset: `obs` is always the one after the action."""
+
+    obs: Any  # [K, A, O], or a View of such arrays
+    reward: np.ndarray  # [K, A]
+    terminated: np.ndarray  # [K] the task ended: no future reward exists
+    truncated: np.ndarray  # [K] the environment cut the episode short: future reward was possible
+    alive: np.ndarray | None = None  # [K, A] agents that act in the next step; None: all do
+    features: np.ndarray | None = None  # [K, F] of this step's reward
+
+
+class Instances(abc.ABC):
+    """Some instances of one host environment; `which` of them is always in ascending order. Only one thread uses them
+    at a time, not always the same."""
+
+    @abc.abstractmethod
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> Any:
+        """Begin an episode in each of the instances `which` [K], the seed decides which one: obs [K, A, O], or a View
+        of such arrays."""
+
+    @abc.abstractmethod
+    def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
+        """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their own units."""
+
+    def state(self) -> Any:
+        """What `describe` and drawings need to know of all the instances: leaves [size, ...] of their own memory."""
+        return None
+
+
+class HostEnv(World, abc.ABC):
+    """What the author of a host environment writes: `spec` and `batch`."""
+
+    name: str | None = None
+    """What `rspo.make` makes the very same by, in any process; None if nothing does."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> Spec: ...
+
+    @property
+    def title(self) -> str:
+        return self.name or type(self).__name__
+
+    @abc.abstractmethod
+    def batch(self, size: int) -> Instances:
+        """New instances, yet to be reset."""
+
+    @property
+    def most_lanes(self) -> int | None:
+        """How many instances there can be at all, where that is not for the collector to choose."""
+        return None
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Between which numbers its observations lie, [A, O] each, as far as it says so; who looks at them warns of
+        others."""
+        return None
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether single instances can be reset while the others go on, as `ppo.padding` "restart" asks for."""
+        return True
+
+
+AnyEnv = Env | HostEnv
+
+
+def at(tree: Any, *index: int) -> Any:
+    """One element of every (NumPy) leaf of a recorded state: `at(states, t, n)`."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], tree)

@@ -1,0 +1,236 @@
+"""A gait as a picture: equally spaced frames of one or two strides in a strip, as SVG. It needs no OpenGL.
+
+The robot is seen from its right side (x goes to the right, z up), each frame with a fading trail of the moments before
+it. The ground carries marks of its own, so that they wander as the robot travels. Below it, for each foot, bars show
+when it is on the ground.
+"""
+
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from rspo.envs.robots.gait import TOUCH, Gait, describe
+from rspo.envs.robots.linkage import Array, Linkage, far_to_near
+from rspo.errors import InputError
+from rspo.text import printable
+
+WIDTH = 1000.0  # of the picture; all lengths below are in its units too
+LABELS = 84.0  # the column of the feet's names
+MARGIN = 16.0
+HEAD = 52.0  # the title and the numbers
+BAR, BAR_GAP = 9.0, 7.0
+LARGEST = 170.0  # units a metre
+GHOSTS = 3  # in the trail of each frame
+MARK = 0.25  # metres between two marks on the ground
+TRUNK = "#4c566a"
+LEGS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7")  # Okabe and Ito's, for eyes of every kind
+ARMS = ("#e69f00", "#56b4e9")
+OUTLINE = "#ffffff"
+INK, PALE = "#333333", "#9a9a9a"
+
+
+@dataclass(frozen=True)
+class Shots:
+    """Which moments are shown: `count` frames, `step` moments apart."""
+
+    start: int
+    step: int
+    count: int
+
+    @property
+    def frames(self) -> list[int]:
+        return [self.start + i * self.step for i in range(self.count)]
+
+    @property
+    def first(self) -> int:
+        """Bars begin half a frame before the first one, or as early as there is something recorded."""
+        return max(0, self.start - self.step // 2)
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.count * self.step
+
+    def trail(self, frame: int) -> list[int]:
+        """The moments of a frame's ghosts, the oldest first."""
+        back = {frame - round(self.step * i / (GHOSTS + 1)) for i in range(1, GHOSTS + 1)}
+        return sorted(moment for moment in back if 0 <= moment < frame)
+
+
+def shots(robot: Linkage, gait: Gait, frames: int = 8, strides: float = 2, skip: float = 0.25) -> Shots:
+    """Up to `frames` moments over `strides` strides, from the first landing after the start-up. Frames lie whole
+    moments apart, so that they are equally spaced; without strides they cover what is recorded, at most two seconds."""
+    if frames < 2 or strides <= 0:
+        raise InputError(
+            f"A strip cannot have {frames} frames of {strides} strides; give 2 frames or more, of some strides."
+        )
+    length = len(robot.ends)
+    start = min(int(length * skip), length - 1)
+    seconds = strides / gait.stride_frequency if gait.stride_frequency else 2.0
+    wanted = min(seconds / robot.dt, length - start)
+    down = np.asarray((robot.clearance[:, np.asarray(robot.is_foot)] <= TOUCH).any(1))
+    landings = start + 1 + np.flatnonzero(down[start + 1 :] & ~down[start:-1])
+    start = int(next((moment for moment in landings if moment + wanted <= length), start))
+    step = max(1, round(wanted / frames))
+    return Shots(start, step, max(1, min(frames, round(wanted / step), (length - 1 - start) // step + 1)))
+
+
+def strip(robot: Linkage, title: str, gait: Gait | None = None, frames: int = 8, strides: float = 2) -> str:
+    """The whole picture as the text of an SVG file."""
+    gait = gait or describe(robot)
+    shown = shots(robot, gait, frames, strides)
+    view = _View(robot, shown)
+    rows = _rows(robot, shown)
+    height = view.ground + 40 + len(rows) * (BAR + BAR_GAP) + MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height:.0f}" width="{WIDTH:.0f}" '
+        f'height="{height:.0f}" font-family="sans-serif" font-size="12" fill="{INK}">',
+        f'<rect width="{WIDTH:.0f}" height="{height:.0f}" fill="#ffffff"/>',
+        f'<text x="{MARGIN}" y="24" font-size="16" font-weight="bold">{_text(title)}</text>',
+        f'<text x="{MARGIN}" y="42" fill="#666666">{_text(numbers(gait))}</text>',
+        _earth(view),
+        *(_frame(robot, view, i, moment) for i, moment in enumerate(shown.frames)),
+        *(_bars(view, i, name, colour, down) for i, (name, colour, down) in enumerate(rows)),
+        "</svg>\n",
+    ]
+    return "\n".join(parts)
+
+
+def numbers(gait: Gait) -> str:
+    """The gait in one line below its name."""
+    stride = "no regular stride"
+    if gait.stride_frequency and gait.stride_length is not None:
+        stride = f"stride {gait.stride_frequency:.1f} Hz, {gait.stride_length:.2f} m"
+    lean = f"tilt {gait.tilt:.0f}°" if gait.tilt > 90 else f"pitch {gait.pitch:.0f}°"
+    feet = ", ".join(f"{foot.name} {foot.duty:.0%}" for foot in gait.feet)
+    return (
+        f"{gait.speed:.1f} m/s  ·  {stride}  ·  torso at {gait.height:.2f} m of {gait.standing:.2f} m  ·  {lean}  ·  "
+        f"on the ground: {feet}  ·  in the air {gait.flight:.0%}"
+    )
+
+
+class _View:
+    """Where metres and moments lie in the picture."""
+
+    def __init__(self, robot: Linkage, shown: Shots) -> None:
+        self.shown = shown
+        self.origin = {frame: float(_middle(robot, frame)) for frame in shown.frames}
+        spans = [_span(robot, moment, self.origin[f]) for f in shown.frames for moment in [*shown.trail(f), f]]
+        left, right, top = min(s[0] for s in spans), max(s[1] for s in spans), max(s[2] for s in spans)
+        self.cell = (WIDTH - LABELS - MARGIN) / shown.count
+        self.scale = min(LARGEST, self.cell / (right - left + 0.06))
+        self.middle = 0.5 * (left + right)
+        self.ground = HEAD + MARGIN + 8 + self.scale * top
+
+    def centre(self, i: float) -> float:
+        return LABELS + (i + 0.5) * self.cell
+
+    def at(self, moment: float) -> float:
+        """Where a moment lies on the axis of time on which the frames stand."""
+        return self.centre((moment - self.shown.start) / self.shown.step)
+
+    def place(self, i: int, frame: int, points: Array) -> Array:
+        """[..., 3] metres to [..., 2] in the cell of frame i."""
+        x = self.centre(i) + (points[..., 0] - self.origin[frame] - self.middle) * self.scale
+        return np.stack([x, self.ground - points[..., 2] * self.scale], -1)
+
+
+def _middle(robot: Linkage, moment: int) -> float:
+    return 0.5 * (robot.ends[moment, :, :, 0].min() + robot.ends[moment, :, :, 0].max())
+
+
+def _span(robot: Linkage, moment: int, origin: float) -> tuple[float, float, float]:
+    ends, radius = robot.ends[moment], robot.radius[:, None]
+    x = ends[..., 0] - origin
+    return float((x - radius).min()), float((x + radius).max()), float((ends[..., 2] + radius).max())
+
+
+def _frame(robot: Linkage, view: _View, i: int, frame: int) -> str:
+    trail = view.shown.trail(frame)
+    ghosts = [
+        f'<g opacity="{0.10 + 0.14 * (age + 1) / len(trail):.2f}">{_body(robot, view, i, frame, moment, False)}</g>'
+        for age, moment in enumerate(trail)
+    ]
+    seconds = (frame - view.shown.start) * robot.dt
+    place = f'x="{view.centre(i):.1f}" y="{HEAD + MARGIN - 2}"'
+    label = f'<text {place} text-anchor="middle" fill="{PALE}">{seconds:.2f} s</text>'
+    return "".join([label, *ghosts, _body(robot, view, i, frame, frame, True)])
+
+
+def _body(robot: Linkage, view: _View, i: int, frame: int, moment: int, outlined: bool) -> str:
+    colours, places = _colours(robot), view.place(i, frame, robot.ends[moment])
+    shapes = []
+    for g in far_to_near(robot):
+        width = 2 * robot.radius[g] * view.scale
+        if outlined:
+            shapes.append(_capsule(places[g], width + 1.6, OUTLINE))
+        shapes.append(_capsule(places[g], width, colours[g]))
+    return "".join(shapes)
+
+
+def _capsule(ends: Array, width: float, colour: str) -> str:
+    (x1, y1), (x2, y2) = ends.round(1)
+    if abs(x1 - x2) + abs(y1 - y2) < 0.2:  # seen from its end, or a sphere
+        return f'<circle cx="{x1}" cy="{y1}" r="{width / 2:.1f}" fill="{colour}"/>'
+    return (
+        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" stroke-width="{width:.1f}" '
+        f'stroke-linecap="round"/>'
+    )
+
+
+def _colours(robot: Linkage) -> list[str]:
+    legs = [limb for limb, foot in zip(robot.limbs, robot.is_foot, strict=True) if foot]
+    arms = [limb for limb in dict.fromkeys(robot.limbs) if limb and limb not in legs]
+    legs = list(dict.fromkeys(legs))
+    paint = {limb: LEGS[i % len(LEGS)] for i, limb in enumerate(legs)}
+    paint |= {limb: ARMS[i % len(ARMS)] for i, limb in enumerate(arms)}
+    return [paint.get(limb, TRUNK) for limb in robot.limbs]
+
+
+def _earth(view: _View) -> str:
+    """The ground, with marks that stay in place while the robot travels; every whole metre has its number."""
+    y, left, right = view.ground, LABELS, WIDTH - MARGIN
+    parts = [f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="{INK}" stroke-width="1.2"/>']
+    for i, frame in enumerate(view.shown.frames):
+        reach = 0.5 * view.cell / view.scale
+        at = view.origin[frame] + view.middle
+        for mark in range(int(np.ceil((at - reach) / MARK)), int(np.floor((at + reach) / MARK)) + 1):
+            x = view.centre(i) + (mark * MARK - at) * view.scale
+            whole = mark * MARK == round(mark * MARK)
+            parts.append(
+                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + (9 if whole else 4):.1f}" stroke="{PALE}"/>'
+            )
+            if whole and abs(x - view.centre(i)) < 0.5 * view.cell - 12:
+                parts.append(
+                    f'<text x="{x:.1f}" y="{y + 20:.1f}" font-size="10" text-anchor="middle" fill="{PALE}">'
+                    f"{round(mark * MARK)} m</text>"
+                )
+    return "".join(parts)
+
+
+def _rows(robot: Linkage, shown: Shots) -> list[tuple[str, str, Array]]:
+    """A name, a colour and [T] contacts: for each foot, and for all other parts together if any touches."""
+    touches, colours = robot.clearance <= TOUCH, _colours(robot)
+    rows = []
+    for name in robot.feet:
+        own = [g for g, part in enumerate(robot.parts) if part == name]
+        rows.append((name, colours[own[0]], np.asarray(touches[:, own].any(1))))
+    others = np.asarray(touches[:, ~np.asarray(robot.is_foot)].any(1))
+    return [*rows, ("other parts", TRUNK, others)] if others[shown.first : shown.stop].any() else rows
+
+
+def _bars(view: _View, row: int, name: str, colour: str, down: Array) -> str:
+    """When a foot is down. A moment's bar reaches half a moment to both sides, so that frames stand above their own."""
+    y = view.ground + 34 + row * (BAR + BAR_GAP)
+    first, stop = view.shown.first, min(view.shown.stop, len(down))
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], down[first:stop], [False]]).astype(int)))
+    spans = [(first, stop, "#eeeeee"), *((first + a, first + b, colour) for a, b in edges.reshape(-1, 2))]
+    parts = [f'<text x="{LABELS - 10}" y="{y + BAR - 0.5:.1f}" font-size="11" text-anchor="end">{_text(name)}</text>']
+    for begin, end, paint in spans:
+        x1, x2 = (min(max(view.at(moment - 0.5), LABELS), WIDTH - MARGIN) for moment in (begin, end))
+        parts.append(f'<rect x="{x1:.1f}" y="{y:.1f}" width="{x2 - x1:.1f}" height="{BAR}" fill="{paint}"/>')
+    return "".join(parts)
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))

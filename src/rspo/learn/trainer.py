@@ -1,0 +1,201 @@
+"""One round of training: collect, score, update, over and over, for every member of the round."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.core.devices import everywhere, map_samples, share
+from rspo.core.members import count, each_member, member
+from rspo.core.policies import Normalizer, Policy, init_normalizer, init_policy
+from rspo.core.sequences import chunked
+from rspo.core.types import Trajectory
+from rspo.learn import ppo
+from rspo.methods.base import Method, Setup
+from rspo.methods.references import Measure, References, live_rivals
+from rspo.rollout.collector import Collector
+
+
+class TrainState(eqx.Module):
+    """All that training carries from one update to the next; a checkpoint is exactly this. Leaves [P, ...] but for the
+    number of updates."""
+
+    policy: Policy
+    opt_state: Any
+    method: Any  # the method's own learners
+    returns: Normalizer | None  # what reward normalisation has seen
+    update: Array  # how many are done; the key of an update is folded from it, so a resumed run draws the same numbers
+
+
+def init_state(setup: Setup, method: Method, settings: ppo.PPO, keys: Array) -> TrainState:
+    """The start of a round; a key for each member."""
+    channels = len(method.channels(setup.capacity))
+
+    def one(key: Array) -> tuple[Policy, Any, Any, Normalizer | None]:
+        policy_key, method_key = jax.random.split(key)
+        size = (settings.hidden, settings.layers, settings.normalize_obs)
+        policy = init_policy(setup.spec, channels, *size, policy_key, settings.memory, method.latent_size)
+        opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
+        returns = init_normalizer(channels) if settings.normalize_reward else None
+        return policy, opt_state, method.init(setup, method_key), returns
+
+    policy, opt_state, learners, returns = each_member(one, keys)
+    return TrainState(policy, opt_state, learners, returns, jnp.zeros((), jnp.int32))
+
+
+class Trainer(NamedTuple):
+    """The two functions of a round, compiled once and shared by all rounds with as many places for rivals."""
+
+    init: Callable[[Array], TrainState]
+    advance: Callable[[TrainState, References, Array, Any], tuple[TrainState, dict[str, Array]]]
+
+
+def make_trainer(
+    collect: Collector, method: Method, settings: ppo.PPO, measure: Measure, setup: Setup, rows: int
+) -> Trainer:
+    """`advance(state, rivals, keys, n)` runs n <= rows updates; of `rows` rows of metrics the first n are set."""
+    episodes = settings.batch // setup.spec.horizon
+
+    def play(state: TrainState, keys: Array) -> Trajectory:
+        def one(i: Any) -> Trajectory:
+            own, key = member((state.policy, state.method), i), _update_keys(keys[i], state.update)[0]
+            context_key, play_key = (key, key) if not method.latent_size else jax.random.split(key)
+            latent = method.context(own[1], context_key, episodes)
+            return collect(own[0], episodes, play_key, padding=settings.padding, latent=latent)
+
+        return collect.each(one, setup.plan.members)
+
+    # A batch that is cut into minibatches is needed whole on every device: sharing it out first would only add
+    # barriers. Stepping a compiled environment is divided by this too, which is worth more.
+    shared = settings.minibatches == 1 or collect.compiled
+    learn = partial(_learn, method, settings, measure, setup, shared)
+    init = jax.jit(partial(init_state, setup, method, settings), out_shardings=everywhere())
+    return Trainer(init, collect.trainer(play, learn, rows))
+
+
+def _learn(
+    method: Method,
+    settings: ppo.PPO,
+    measure: Measure,
+    setup: Setup,
+    shared: bool,
+    state: TrainState,
+    kept: References,
+    data: Trajectory,
+    keys: Array,
+) -> tuple[TrainState, dict[str, Array]]:
+    """One update from the batches that the members have just played."""
+    if shared:
+        data = _shared(data)
+    update_keys = each_member(lambda key: jnp.stack(_update_keys(key, state.update)[1:]), keys)  # [P, 2]
+    members = jnp.arange(setup.plan.members)
+
+    def rivals_of(policies: Policy, own: Array) -> References:
+        return kept if setup.plan.members == 1 else live_rivals(policies, own, measure)
+
+    def prepare(own: Array, policy: Policy, learners: Any, returns: Any, played: Trajectory) -> Any:
+        rivals = rivals_of(state.policy, own)
+        score = method.score(learners, played, rivals, state.update / settings.updates)
+        metrics = {"return": played.returns.mean(), "length": played.first.sum(0).mean()} | score.metrics
+        if returns is not None:
+            scaled, returns = ppo.scale_rewards(settings, returns, score.reward, played.counted)
+            score = score._replace(reward=scaled)
+        values, carry = _values(policy, played)
+        channels = method.channels(setup.capacity)
+        advantage, target = ppo.advantages(settings, values, played, score, channels)
+        lesson = _lesson(policy, played, advantage, target, score.weight)
+        return _sequences(settings, lesson, played, carry) if policy.recurrent else lesson, returns, metrics
+
+    learned_from = (members, state.policy, state.method, state.returns, data)
+    lessons, returns, metrics = each_member(prepare, *learned_from)
+    policies, opt_states, more = ppo.update(
+        settings,
+        state.policy,
+        state.opt_state,
+        lessons,
+        ppo.entropy_coefficient(settings, state.update),
+        _joint(method, state, data, partial(rivals_of, state.policy), update_keys[0, 1]),
+        update_keys[:, 0],
+    )
+    policies = each_member(_normalized, policies, data)
+    rivals = each_member(partial(rivals_of, state.policy), members)
+    learners = method.update(state.method, data, rivals, update_keys[0, 1])
+    return TrainState(policies, opt_states, learners, returns, state.update + 1), metrics | more
+
+
+def _joint(
+    method: Method, state: TrainState, data: Trajectory, rivals_of: Callable[[Array], References], key: Array
+) -> ppo.Joint | None:
+    """What members learn together, where the method has such a loss."""
+    if type(method).loss is Method.loss:
+        return None
+    rivals = each_member(rivals_of, jnp.arange(count(state.policy)))
+    samples = each_member(lambda played: played.samples, data)
+    if state.policy.recurrent:
+        samples = each_member(lambda one: chunked(one, data.reward.shape[1]), samples)
+    return ppo.Joint(lambda policies, part: method.loss(state.method, policies, part, rivals, key), samples)
+
+
+def _normalized(policy: Policy, played: Trajectory) -> Policy:
+    """What normalises inputs has seen this batch too: in use after the update, so that PPO's ratios start at 1; frozen
+    everywhere else."""
+    normalizer, state_normalizer = policy.normalizer, policy.state_normalizer
+    if normalizer is not None:
+        normalizer = normalizer.update(played.view.obs, played.counted)
+    if state_normalizer is not None:
+        state_normalizer = state_normalizer.update(played.view.state, played.counted)
+    return dataclasses.replace(policy, normalizer=normalizer, state_normalizer=state_normalizer)
+
+
+@jax.jit
+def _update_keys(key: Array, update: Array) -> tuple[Array, ...]:
+    """For collecting, for PPO and for the method: a function of the number of the update."""
+    return tuple(jax.random.split(jax.random.fold_in(key, update), 3))
+
+
+def _shared(data: Trajectory) -> Trajectory:
+    """Every device gets its share of the episodes, and XLA divides what is computed from them."""
+    last = jax.tree.map(lambda leaf: share(leaf, axis=1), data.last)
+    rest = jax.tree.map(lambda leaf: share(leaf, axis=2), dataclasses.replace(data, last=None))  # type: ignore[arg-type]
+    return dataclasses.replace(rest, last=last)
+
+
+def _values(policy: Policy, played: Trajectory) -> tuple[ppo.Values, Any]:
+    """What the critic expects, and of a policy with memory what it remembered before each step."""
+    if not policy.recurrent:
+        value = map_samples(lambda view, policy: policy.values(view), played.view, policy)
+        return ppo.Values(value, policy.values(played.last)), ()
+    starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
+    value, last, carry = policy.look_back(played.view, starts, played.last)
+    return ppo.Values(value, last), carry
+
+
+def _lesson(policy: Policy, played: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Lesson:
+    log_prob = played.log_prob
+    if log_prob is None and policy.recurrent:
+        starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
+        log_prob = policy.replay(played.view, starts).log_prob(played.action)
+    elif log_prob is None:
+        acted = (played.view, played.action)
+        log_prob = map_samples(lambda acted, policy: policy(acted[0]).log_prob(acted[1]), acted, policy)
+    return ppo.Lesson(
+        view=played.view,
+        action=played.action,
+        log_prob=log_prob,
+        advantage=advantage,
+        target=target,
+        counted=played.counted.astype(jnp.float32),
+        learned=(weight != 0).astype(jnp.float32),
+    )
+
+
+def _sequences(settings: ppo.PPO, lesson: ppo.Lesson, played: Trajectory, carry: Any) -> ppo.Lesson:
+    """Chunks of the episodes, each with what was remembered before its first step."""
+    starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
+    cut = chunked(lesson._replace(starts=starts), settings.chunk)
+    return cut._replace(carry=jax.tree.map(lambda leaf: leaf[:: settings.chunk], carry))

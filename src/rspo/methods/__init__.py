@@ -1,0 +1,1 @@
+"""The methods: one file each, the contract in `base`, the kept policies in `references`."""

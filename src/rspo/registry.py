@@ -1,0 +1,137 @@
+"""Environments and methods by name: the built-in ones, those that a program registers, and those of plug-ins.
+
+A plug-in is an installed package with entry points in the groups below (docs/plugins.md). Nothing is imported before
+its name is asked for, so that listing names is instant.
+"""
+
+import importlib
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rspo.errors import InputError, suggestion
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where to find what a name stands for, and with which arguments to make it."""
+
+    target: str | Callable[..., Any]
+    """A callable, or "package.module:name" of one."""
+    summary: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Any:
+        factory = _imported(self.target) if isinstance(self.target, str) else self.target
+        return factory(**self.arguments)
+
+
+class Registry:
+    """One kind of thing that has names."""
+
+    def __init__(self, kind: str, group: str, built_in: Mapping[str, Entry]) -> None:
+        self.kind, self.group = kind, group
+        self._entries = dict(built_in)
+        self._plugins: dict[str, Entry] | None = None
+
+    def register(self, name: str, factory: Callable[..., Any], summary: str) -> None:
+        self._entries[name] = Entry(factory, summary)
+
+    def summaries(self) -> dict[str, str]:
+        """Every name with its one-line summary."""
+        return {name: entry.summary for name, entry in self._all().items()}
+
+    def make(self, name: Any) -> Any:
+        entries = self._all()
+        if not isinstance(name, str) or name not in entries:
+            near = suggestion(str(name), entries)
+            raise InputError(f"Unknown {self.kind} '{name}'. {near} `rspo list` shows them all.")
+        return entries[name].make()
+
+    def _all(self) -> dict[str, Entry]:
+        """Built-in names come first: a plug-in cannot take one of them away."""
+        if self._plugins is None:
+            self._plugins = {
+                point.name: Entry(point.value, f"from the package {point.dist.name if point.dist else point.module}")
+                for point in importlib.metadata.entry_points(group=self.group)
+            }
+        return self._plugins | self._entries
+
+
+def _imported(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _robot(name: str, summary: str) -> Entry:
+    return Entry("rspo.envs.robots.mujoco:Mujoco", f"MuJoCo: {summary}", {"name": name})
+
+
+def _four_goals(mode: str, summary: str) -> Entry:
+    return Entry("rspo.envs.four_goals:FourGoals", summary, {"mode": mode})
+
+
+ENVIRONMENTS = Registry(
+    "environment",
+    "rspo.environments",
+    {
+        "four-goals-easy": _four_goals("easy", "reach one of four fixed landmarks"),
+        "four-goals-medium": _four_goals("medium", "reach one of four landmarks placed at random"),
+        "four-goals-hard": _four_goals("hard", "as medium, with smaller landmarks worth more"),
+        "monster-hunt": Entry(
+            "rspo.envs.monster_hunt:MonsterHunt", "two agents: hunt a monster together, or eat apples alone"
+        ),
+        "escalation": Entry(
+            "rspo.envs.escalation:Escalation", "two agents: follow a light together; whoever follows alone pays"
+        ),
+        "half-cheetah": _robot("half-cheetah", "run; nothing ends an episode"),
+        "hopper": _robot("hopper", "hop on one leg without falling"),
+        "walker2d": _robot("walker2d", "walk on two legs without falling"),
+        "humanoid": _robot("humanoid", "walk as a humanoid without falling"),
+    },
+)
+
+# Names of environments that other libraries know; what follows the prefix is the argument.
+PREFIXES = {
+    "gym:": "rspo.envs.adapters.gymnasium:from_id",
+    "pettingzoo:": "rspo.envs.adapters.pettingzoo:from_module",
+}
+
+METHODS = Registry(
+    "method",
+    "rspo.methods",
+    {
+        "rspo": Entry("rspo.methods.rspo:RSPO", "Reward-Switching Policy Optimization (the paper's method)"),
+        "no-switch": Entry(
+            "rspo.methods.rspo:RSPO",
+            "ablation: the soft objective, reward plus diversity bonus",
+            {"switch": "off", "lambda_b": 1.0},
+        ),
+        "no-intrinsic": Entry(
+            "rspo.methods.rspo:RSPO", "ablation: trajectory filtering alone", {"lambda_b": 0.0, "lambda_r": 0.0}
+        ),
+        "behaviour-only": Entry(
+            "rspo.methods.rspo:RSPO", "ablation: no reward-driven intrinsic reward", {"lambda_r": 0.0}
+        ),
+        "pg": Entry(
+            "rspo.methods.base:Method",
+            "PPO with restarts: the task's reward alone, a new initialisation each iteration",
+        ),
+        "pbt-ce": Entry("rspo.methods.pbt_ce:PBTCE", "a population that maximises the cross-entropy to its others"),
+    },
+)
+
+
+def make(name: Any) -> Any:
+    """The environment of this name, or of a name with a prefix."""
+    if isinstance(name, str):
+        for prefix, target in PREFIXES.items():
+            if name.startswith(prefix):
+                return _imported(target)(name.removeprefix(prefix))
+    return ENVIRONMENTS.make(name)
+
+
+def has_name(name: str) -> bool:
+    """Whether `make` can make it in any process."""
+    return name in ENVIRONMENTS.summaries() or name.startswith(tuple(PREFIXES))

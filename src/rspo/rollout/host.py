@@ -1,0 +1,273 @@
+"""Collecting episodes from a host environment: the same record as from a JAX environment.
+
+Episodes are dealt in shares, one per core. Whoever plays a share asks the policy, then steps the instances, all the way
+to the horizon: none waits for another. An environment that has a name trains in processes, any other in threads; what
+is recorded for a description is played here. What comes out depends on the key and the number of players alone.
+"""
+
+import contextlib
+import itertools
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from rspo.core import interrupt
+from rspo.core.devices import everywhere, player_count
+from rspo.core.distributions import Noise
+from rspo.core.policies import Policy
+from rspo.core.types import Padding, Trajectory, View
+from rspo.envs.base import HostEnv, Instances
+from rspo.envs.given import own_code, warn_outside
+from rspo.errors import InputError
+from rspo.rollout.collector import Acting, Collector, Function, S, stacked
+from rspo.rollout.patience import Signs, watching
+from rspo.rollout.play import Record, Share, Stopped, play
+from rspo.rollout.worker import Player, to_bytes
+
+LANES = 64  # instances in one batch at most: more would only wait for each other
+
+
+class HostCollector(Collector):
+    """Steps instances on the CPU: in worker processes, or in threads. What these need is made when it is needed, and
+    kept, for making it takes its time."""
+
+    env: HostEnv
+    compiled = False
+
+    def __init__(self, env: HostEnv) -> None:
+        super().__init__(env)
+        self.most = player_count()  # at a time, be it processes or threads
+        self.lock = threading.Lock()  # threads of the caller's take turns, but for what processes play
+        self._batches: dict[int, list[Instances]] = {}
+        self._players: list[Player] | None = None
+        _COLLECTORS.add(self)
+
+    def __call__(
+        self,
+        policy: Acting,
+        episodes: int,
+        key: Array,
+        *,
+        padding: Padding = "count",
+        greedy: bool = False,
+        record: bool = False,
+        latent: Any = None,
+    ) -> Trajectory:
+        """Arrays are NumPy's, and log-probabilities are left to who needs them."""
+        env = self.env
+        if padding == "restart" and not env.can_restart:
+            raise InputError(
+                "ppo.padding is 'restart', but this vector environment cannot reset single environments: make it with "
+                "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to 'count' or 'drop'."
+            )
+        policy = jax.tree.map(np.asarray, policy)
+        share = -(-episodes // self.most)
+        lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
+        noise, seeds = noise_of(policy, env, latent), episode_seeds(key, episodes)
+        part = lambda i, rows: None if rows is None else np.asarray(rows)[i : i + lanes]  # noqa: E731
+        shares = [
+            Share(seeds[i : i + lanes], lanes, noise, padding, greedy, record, part(i, latent))
+            for i in range(0, episodes, lanes)
+        ]
+        workers = 1 if env.most_lanes is not None else min(len(shares), self.most)
+        if workers > 1 and not record and isinstance(policy, Policy) and (players := self.players()):
+            return trajectory_of(env, self._play_in_processes(policy, shares, players), padding)
+        return trajectory_of(env, self._play_in_threads(policy, shares, workers), padding)
+
+    def _play_in_processes(self, policy: Policy, shares: list[Share], players: list[Player]) -> list[Record]:
+        with self.losing(players):
+            packed = to_bytes(policy)
+            turns = zip(shares, itertools.cycle(tuple(players)), strict=False)
+            asked = [player.ask(packed, share) for share, player in turns]
+            with watching(self.env.title, *(player.signs for player in players)):
+                return [answer() for answer in asked]
+
+    def _play_in_threads(self, policy: Acting, shares: list[Share], workers: int) -> list[Record]:
+        stopped, signs = threading.Event(), Signs()
+
+        def each_step() -> None:
+            signs.beat()
+            if stopped.is_set():
+                raise Stopped
+
+        def play_here(batch: Instances, share: Share) -> Record:
+            return play(self.env, batch, policy, share, each_step)
+
+        with self.lock, watching(self.env.title, signs):
+            batches = self.batches(shares[0].lanes, workers)
+            return _deal(shares, [partial(play_here, batch) for batch in batches], stopped.set)
+
+    def program(self, function: Function) -> Function:
+        return function
+
+    def each(self, function: Callable[[Any], Any], count: int) -> Any:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *(function(i) for i in range(count)))
+
+    def trainer(
+        self, play: Callable[[S, Any], Any], learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]], rows: int
+    ) -> Callable[[S, Any, Any, Any], tuple[S, dict[str, Any]]]:
+        """Python plays, and the compiled program learns, by turns."""
+        learn = jax.jit(learn, in_shardings=everywhere(), out_shardings=everywhere())
+        placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
+
+        def advance(state: S, rivals: Any, keys: Array, count: int) -> tuple[S, dict[str, Any]]:
+            learn_from, learn_keys = placed((rivals, keys))
+            table = []
+            for _ in range(count):
+                interrupt.check()
+                data = play(jax.device_get(state), keys)
+                state, metrics = learn(state, learn_from, placed(data), learn_keys)
+                table.append(metrics)
+            return state, stacked(table)
+
+        return advance
+
+    def batches(self, lanes: int, count: int) -> list[Instances]:
+        """As many batches of this many instances each."""
+        made = self._batches.setdefault(lanes, [])
+        while len(made) < count:
+            with own_code(self.env.title, "making it"):
+                made.append(self.env.batch(lanes))
+        return made[:count]
+
+    def players(self) -> list[Player]:
+        """A process per core; none if others cannot make this environment."""
+        if self.env.name is None:
+            return []
+        with self.lock:
+            if self._players is None:
+                players = [Player(self.env.name) for _ in range(self.most)]
+                weakref.finalize(self, _end, players)
+                try:
+                    with watching(self.env.title, *(player.signs for player in players)):
+                        known = [player.knows(self.env.spec) for player in players]
+                    if not all(known):
+                        _end(players)
+                except BaseException:
+                    _end(players, now=True)
+                    raise
+                self._players = players
+            return self._players
+
+    @contextlib.contextmanager
+    def losing(self, players: list[Player]) -> Iterator[None]:
+        """Them all if this fails, or on Ctrl-C: nobody plays the others' shares to the horizon."""
+        try:
+            yield
+        except BaseException:
+            if self._players is players:
+                self._players = None  # first: a second Ctrl-C may come while they end
+            _end(players, now=True)
+            raise
+
+    def kill(self) -> None:
+        """Processes at once, whoever holds the lock."""
+        for player in self._players or []:
+            player.kill()
+
+    def close(self) -> None:
+        self._batches.clear()
+        _end(self._players or [])
+        self._players = None
+
+
+_COLLECTORS: weakref.WeakSet[HostCollector] = weakref.WeakSet()
+
+
+def _kill_all() -> None:
+    for one in list(_COLLECTORS):
+        one.kill()
+
+
+interrupt.killed_too.append(_kill_all)
+
+
+def noise_of(policy: Acting, env: HostEnv, latent: Any) -> Noise:
+    """What the policy's distribution needs in order to sample, for one episode."""
+    spec = env.spec
+    size = None if latent is None else latent.shape[-1]
+    view = View(np.zeros((1, spec.agents, spec.obs_size), np.float32))
+    if size is not None:
+        view = view._replace(latent=np.zeros((1, spec.agents, size), np.float32))
+    kind, shape = policy.step(policy.initial(1, spec.agents), view)[1].noise
+    return Noise(kind, shape[1:])
+
+
+def _deal(
+    shares: list[Share], play_share: Sequence[Callable[[Share], Record]], stop: Callable[[], None]
+) -> list[Record]:
+    """Each share to one who is free, on a thread for each."""
+    free: queue.SimpleQueue[Callable[..., Record]] = queue.SimpleQueue()
+    for one in play_share:
+        free.put(one)
+
+    def take(share: Share) -> Record:
+        one = free.get()  # at once: there is one for every thread
+        try:
+            return one(share)
+        finally:
+            free.put(one)
+
+    with ThreadPoolExecutor(len(play_share)) as pool:
+        tasks = [pool.submit(take, share) for share in shares]
+        try:
+            return interrupt.results(tasks)
+        except BaseException:  # Ctrl-C, or a share failed: do not play the others to the horizon
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise
+
+
+def episode_seeds(key: Array, episodes: int) -> np.ndarray:
+    """The seed that each episode of a batch begins from: [N]."""
+    return np.asarray(_seeds(key, episodes), np.int64)
+
+
+@partial(jax.jit, static_argnums=1)
+def _seeds(key: Array, episodes: int) -> Array:
+    return jax.random.randint(jax.random.split(key, 3)[0], (episodes,), 0, 2**31 - 1)
+
+
+def trajectory_of(env: HostEnv, parts: list[Record], padding: Padding) -> Trajectory:
+    """The shares side by side."""
+
+    def join(name: str, axis: int = 1) -> Any:
+        values = [getattr(part, name) for part in parts]
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis), *values)
+
+    live, view, reward = join("live"), join("view"), join("reward")
+    for values, what in ((view.obs, "an observation"), (reward, "a reward")):
+        if not np.isfinite(values).all():
+            raise InputError(f"{env.title} gave {what} that is not finite; see rspo.check_env.")
+    warn_outside(env, view.obs)
+    states = [jax.tree.map(lambda *leaves: np.stack(leaves), *part.states) for part in parts if part.states]
+    return Trajectory(
+        view=view,
+        action=join("action"),
+        log_prob=None,
+        reward=reward,
+        terminated=join("terminated"),
+        live=live,
+        counted=join("alive") & (live | (padding == "count"))[..., None],
+        last=join("last", 0),
+        state=jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *states) if states else None,
+        start=join("start", 0),
+        truncated=join("truncated"),
+        features=join("features"),
+    )
+
+
+def _end(players: list[Player], now: bool = False) -> None:
+    """At once, if need be, or if they play what nobody waits for."""
+    for player in players:
+        player.kill() if now or player.asked else player.dismiss()
+    while players:
+        players.pop().wait()

@@ -1,0 +1,112 @@
+"""Drawing recorded episodes from an environment's `scene`: frames of text for the terminal, a picture as SVG."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import jax
+import numpy as np
+
+from rspo.core.types import Shape
+from rspo.envs.base import AnyEnv, at
+from rspo.envs.given import own_code
+from rspo.errors import InputError
+from rspo.rollout.collector import collector
+from rspo.runs import store
+from rspo.search.archive import Strategy
+from rspo.text import NAME, printable
+
+WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
+EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]
+GLYPHS = {"agent": "@", "goal": "o", "monster": "M", "apple": "a", "light": "*"}
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")  # Okabe and Ito's
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One recorded episode: a scene for each moment, the first before any action, and its return."""
+
+    scenes: Sequence[Sequence[Shape]]
+    reward: float
+
+
+def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool) -> list[Episode]:
+    """Play and keep what there is to see; the same seed gives every strategy the same starts."""
+    if not env.drawable:
+        raise InputError(f"There is no drawing of {env.title}; report.html in the run folder shows what it observes.")
+    key = jax.random.key(seed)
+    with collector(env) as collect:
+        played = jax.device_get(collect(strategy.policy, episodes, key, greedy=greedy, record=True))
+    with own_code(env.title, "its scene"):
+        return [_episode(env, played, n) for n in range(episodes)]
+
+
+def _episode(env: AnyEnv, played: Any, n: int) -> Episode:
+    length = int(played.live[:, n].sum())
+    scenes = [env.scene(at(played.start, n)), *(env.scene(at(played.state, t, n)) for t in range(length))]
+    return Episode(scenes, float(played.reward[:, n].sum(0).mean()))
+
+
+def text(scene: Sequence[Shape]) -> str:
+    """A scene as lines of characters."""
+    canvas = [[" "] * WIDTH for _ in range(HEIGHT)]
+    rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH]
+    x = (columns / (WIDTH - 1) * 2 - 1) * EXTENT
+    y = (1 - rows / (HEIGHT - 1) * 2) * EXTENT
+    for shape in scene:
+        distance = _distance(shape, x, y)
+        inside = max(abs(shape.x), abs(shape.y)) <= EXTENT
+        # A limb is unbroken: it covers whatever is within half a line of text.
+        reach = max(shape.size, distance.min(), EXTENT / (HEIGHT - 1) if shape.end else 0.0)
+        covered = distance <= reach if inside else np.zeros_like(distance, bool)
+        for row, column in zip(*np.nonzero(covered), strict=True):
+            canvas[row][column] = GLYPHS.get(shape.role, "*")
+    edge = "+" + "-" * WIDTH + "+"
+    return "\n".join([edge, *("|" + "".join(line) + "|" for line in canvas), edge])
+
+
+def _distance(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Of each point from a disc's middle, or from the line between a limb's ends."""
+    across, up = (shape.end[0] - shape.x, shape.end[1] - shape.y) if shape.end else (0.0, 0.0)
+    square = across**2 + up**2
+    along = np.clip(((x - shape.x) * across + (y - shape.y) * up) / square, 0.0, 1.0) if square else 0.0
+    return np.hypot(x - shape.x - along * across, y - shape.y - along * up)
+
+
+def save_svg(path: Path, strategies: Sequence[Strategy], episodes: Sequence[Sequence[Episode]]) -> None:
+    """One panel a strategy: the landmarks of its first episode and the paths that the agent takes in all of them."""
+    side, gap, caption = 220, 16, 40
+    width, height = len(strategies) * (side + gap) + gap, side + caption + 2 * gap
+    panels = [
+        f'<g transform="translate({gap + i * (side + gap)} {gap})">{_panel(side, i, strategy, shown)}</g>'
+        for i, (strategy, shown) in enumerate(zip(strategies, episodes, strict=True))
+    ]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+    style = "<style>text{font:13px sans-serif;fill:#333}</style>"
+    background = f'<rect width="{width}" height="{height}" fill="#fff"/>'
+    store.write(path, "\n".join([head, style, background, *panels, "</svg>\n"]).encode())
+
+
+def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode]) -> str:
+    scale = side / 2 / EXTENT
+    place = lambda x, y: (round((x + EXTENT) * scale, 1), round((EXTENT - y) * scale, 1))  # noqa: E731
+    parts = [f'<rect width="{side}" height="{side}" fill="#fafafa" stroke="#bbb"/>']
+    for shape in episodes[0].scenes[0]:
+        (x, y), radius = place(shape.x, shape.y), max(shape.size * scale, 2.0)
+        if shape.role != "agent":
+            parts.append(f'<circle cx="{x}" cy="{y}" r="{radius:.1f}" fill="#999"/>')
+    for episode in episodes:
+        colour = COLOURS[index % len(COLOURS)]
+        agents = [[shape for shape in scene if shape.role == "agent"] for scene in episode.scenes]
+        for shapes in zip(*agents, strict=True):
+            path = [place(shape.x, shape.y) for shape in shapes]
+            points = " ".join(f"{x},{y}" for x, y in path)
+            parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" opacity="0.8"/>')
+            parts.append(f'<circle cx="{path[-1][0]}" cy="{path[-1][1]}" r="4" fill="{colour}"/>')
+    found = strategy.evaluation
+    title = printable(f"{strategy.index}: {found.descriptor or strategy.status}", NAME)
+    parts.append(f'<text x="0" y="{side + 18}" font-weight="bold">{escape(title)}</text>')
+    parts.append(f'<text x="0" y="{side + 36}">return {found.greedy_return_mean:.2f}</text>')
+    return "".join(parts)

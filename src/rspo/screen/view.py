@@ -1,0 +1,128 @@
+"""What a person sees while a run goes on: a live line an iteration, and a table at the end. Plain text when piped."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from rspo.config import Config
+from rspo.search.archive import Archive, Strategy
+from rspo.search.loop import Found, Position, plan_of
+from rspo.text import LONGEST, NAME, printable
+
+STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
+PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal
+
+
+class View:
+    """The screen of one run; writes to standard error, so that standard output stays clean for results."""
+
+    def __init__(self, config: Config, quiet: bool = False) -> None:
+        self.config, self.plan = config, plan_of(config)
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self.live = Progress(
+            TextColumn("iteration {task.fields[iteration]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[numbers]}"),
+            console=self.console,
+            transient=True,
+            disable=quiet or not self.console.is_terminal,
+        )
+        self.bar = self.live.add_task("", total=config.ppo.updates, iteration="", numbers="compiling ...")
+        self.started = self.spoken = time.monotonic()
+        self.done_before = 0
+
+    @contextlib.contextmanager
+    def showing(self, archive: Archive, start: Position | None) -> Iterator[None]:
+        config, rounds = self.config, len(archive) // self.plan.per_round
+        self.done_before = self._updates_done(rounds, start)
+        self.say(
+            f"{config.env}: {config.iterations} iterations of {config.objective}, {config.ppo.updates} updates of "
+            f"{config.ppo.batch} steps each, seed {config.seed}"
+        )
+        if self.done_before:
+            done = f"{len(archive)} of {config.iterations} iterations, {self.done_before} updates"
+            self.say(f"going on after {done}")
+        self.live.update(self.bar, iteration=f"{rounds + 1}/{self.plan.rounds}")
+        with self.live:
+            yield
+
+    def show(self, event: Position | Found) -> None:
+        if isinstance(event, Found):
+            self.console.print(self._sentence(event.strategy))
+            return
+        row = _over_members(event)
+        accepted = f"  accepted {row['accepted']:4.0%}" if "accepted" in row else ""
+        numbers = f"return {row['return']:.3f}{accepted}  {self._left(event)} left"
+        iteration = f"{event.round + 1}/{self.plan.rounds}"
+        self.live.update(self.bar, completed=row["update"], iteration=iteration, numbers=numbers)
+        if not self.console.is_terminal and time.monotonic() - self.spoken > PLAIN_SECONDS:
+            self.spoken = time.monotonic()
+            self.say(f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  {numbers}")
+
+    def say(self, text: str) -> None:
+        self.console.print(printable(text, LONGEST))
+
+    def _sentence(self, strategy: Strategy) -> Text:
+        found = strategy.evaluation
+        name = f" '{printable(found.descriptor, NAME)}'" if found.descriptor else ""
+        return Text.assemble(
+            f"iteration {strategy.index + 1}/{self.config.iterations}  ",
+            _status(strategy),
+            f"{name}  return {found.return_mean:.3f} (greedy {found.greedy_return_mean:.3f})  "
+            f"accepted {found.accepted:.0%}  {_clock(time.monotonic() - self.started)} so far",
+        )
+
+    def _updates_done(self, rounds: int, position: Position | None) -> int:
+        return rounds * self.config.ppo.updates + (len(position.rows[0]) if position else 0)
+
+    def _left(self, position: Position) -> str:
+        """Until the run's end, at the pace so far; an iteration's further attempts are not foreseen."""
+        done = self._updates_done(position.round, position)
+        pace = (time.monotonic() - self.started) / max(done - self.done_before, 1)
+        return _clock(pace * (self.plan.rounds * self.config.ppo.updates - done))
+
+
+def _over_members(position: Position) -> dict[str, Any]:
+    """The last update's metrics, those that all members have as means over them."""
+    last = [rows[-1] for rows in position.rows]
+    shown = [name for name in ("return", "accepted") if name in last[0]]
+    return {"update": last[0]["update"]} | {name: sum(row[name] for row in last) / len(last) for name in shown}
+
+
+def strategy_table(archive: Archive) -> Table:
+    """What was found, one row a strategy."""
+    config = archive.config
+    title = f"{archive.distinct} distinct strategies for {config.env} ({config.objective}, seed {config.seed})"
+    table = Table(title=Text(printable(title, LONGEST)))
+    for column in ("#", "status", "strategy"):
+        table.add_column(column)
+    for column in ("return", "std", "greedy", "accepted"):
+        table.add_column(column, justify="right")
+    for strategy in archive:
+        found = strategy.evaluation
+        table.add_row(
+            str(strategy.index),
+            _status(strategy),
+            Text(printable(found.descriptor or "", NAME)),
+            f"{found.return_mean:.3f}",
+            f"{found.return_std:.3f}",
+            f"{found.greedy_return_mean:.3f}",
+            f"{found.accepted:.0%}",
+        )
+    return table
+
+
+def _status(strategy: Strategy) -> Text:
+    return Text(strategy.status, STYLES[strategy.status])
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

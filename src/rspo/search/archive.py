@@ -1,0 +1,182 @@
+"""The strategies found so far: a container that reads like a list, and the references for the next iteration."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from rspo.config import Config
+from rspo.core.policies import Policy
+from rspo.core.typed import quoted
+from rspo.core.types import View
+from rspo.methods.references import References
+from rspo.search.evaluation import Evaluation
+
+Status = Literal["novel", "duplicate", "failed"]
+LEAST_PLACES = 8
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One finished policy with all that is known about it. Arrays are NumPy's."""
+
+    index: int
+    status: Status
+    evaluation: Evaluation
+    policy: Policy
+    threshold: float
+    """delta of this policy as a reference: how far from it a trajectory must be to be accepted."""
+    memory: Any
+    """What the objective remembers of it, such as its reward predictor."""
+    attempt: int
+    """How many attempts the iteration took, from 1."""
+    round: int = 0
+    """In which round of training it came about."""
+    member: int = 0
+    """Which policy of that round's population it is."""
+    latent: int = 0
+    """Which of that policy's latents it plays."""
+
+    @property
+    def descriptor(self) -> str | None:
+        return self.evaluation.descriptor
+
+    def act(
+        self,
+        obs: np.typing.ArrayLike,
+        rng: int | np.random.Generator | None = None,
+        greedy: bool = False,
+        *,
+        mask: np.typing.ArrayLike | None = None,
+        state: Any = None,
+    ) -> Any:
+        """Actions for observations [..., O], NumPy in and out, any batch shape. A generator as `rng` makes sampling
+        repeatable; a seed gives the same draws at every call. `mask` [..., n] says which choices are allowed.
+
+        A policy with memory takes what it remembers as `state` and gives it back beside the actions: pass None at the
+        start of an episode, then what the last call gave.
+        """
+        seen = _observed(obs, self.observed)
+        view = View(seen, None if mask is None else np.asarray(mask, bool))
+        carry = self.policy.initial(*seen.shape[:-1]) if state is None else state
+        carry, distribution = self.policy.step(carry, view)
+        if greedy:
+            action = distribution.mode()
+        else:
+            draw = _generator(rng)
+            kind, shape = distribution.noise
+            action = distribution.sample(
+                (draw.random if kind == "uniform" else draw.standard_normal)(shape, np.float32)
+            )
+        action = np.asarray(self.policy.to_env(action))
+        return (action, carry) if self.policy.recurrent else action
+
+    @property
+    def observed(self) -> int:
+        """Numbers of an observation."""
+        return self.policy.inputs - (0 if self.policy.context is None else self.policy.context.shape[0])
+
+
+def _observed(obs: np.typing.ArrayLike, size: int) -> np.ndarray:
+    """As a policy takes them, or one sentence on what is wrong with them: not a number would become some action."""
+    try:
+        given = np.asarray(obs)
+    except ValueError as error:
+        raise ValueError(f"obs must be an array of numbers, but its parts differ in shape ({error}).") from error
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"obs has numbers of type {given.dtype}, but they must be real.")
+    if given.ndim == 0 or given.shape[-1] != size:
+        raise ValueError(f"obs has shape {given.shape}, but its last axis must be the {size} observed numbers.")
+    with np.errstate(over="ignore"):
+        numbers = given.astype(np.float32)
+    if not np.isfinite(numbers).all():
+        place = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
+        raise ValueError(f"obs{list(place)} is {given[place]}, but every observed number must be finite.")
+    return numbers
+
+
+def _generator(rng: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"rng is {quoted(rng)}, but it must be a seed (a whole number, 0 or more), a NumPy generator, or None."
+        ) from error
+
+
+class Archive(Sequence[Strategy]):
+    """The strategies of one run, in the order they were found."""
+
+    def __init__(self, config: Config, strategies: Sequence[Strategy] = ()) -> None:
+        self.config = config
+        self.interrupted = False
+        """True if the run was stopped before its last iteration."""
+        self._strategies = list(strategies)
+
+    def __len__(self) -> int:
+        return len(self._strategies)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._strategies[index]
+
+    def __iter__(self) -> Iterator[Strategy]:
+        return iter(self._strategies)
+
+    def __repr__(self) -> str:
+        return f"<Archive of {len(self)} strategies for {self.config.env}, {self.distinct} distinct>"
+
+    def add(self, strategy: Strategy) -> Status:
+        """Append a judged strategy; says what it was judged to be."""
+        self._strategies.append(strategy)
+        return strategy.status
+
+    def replace(self, strategy: Strategy) -> None:
+        """Put `strategy` in the place of the one with its index."""
+        self._strategies[strategy.index] = strategy
+
+    @property
+    def distinct(self) -> int:
+        """How many different strategies: those judged novel."""
+        return sum(strategy.status == "novel" for strategy in self)
+
+    def references(self, policy: Policy, memory: Any) -> References:
+        """The policies that the next ones must differ from. `policy` and `memory` give the shapes of an empty place."""
+        chosen = self.kept
+        places = capacity(len(chosen))
+        stack = lambda template, rows: jax.tree.map(lambda *leaves: _padded(leaves, places), template, *rows)  # noqa: E731
+        threshold, returns = np.zeros((2, places), np.float32)
+        threshold[: len(chosen)] = [strategy.threshold for strategy in chosen]
+        returns[: len(chosen)] = [strategy.evaluation.return_mean for strategy in chosen]
+        return References(
+            policies=stack(policy, [strategy.policy for strategy in chosen]),
+            threshold=threshold,  # type: ignore[arg-type]
+            returns=returns,  # type: ignore[arg-type]
+            memory=stack(memory, [strategy.memory for strategy in chosen]),
+            mask=np.arange(places) < len(chosen),  # type: ignore[arg-type]
+            measure=self.config.measure,
+        )
+
+    @property
+    def kept(self) -> list[Strategy]:
+        """Those that later policies must differ from (`judge.references`)."""
+        return [s for s in self if self.config.judge.references == "all" or s.status == "novel"]
+
+
+def capacity(kept: int) -> int:
+    """Places for this many kept policies: 8, 16, 32 ..., so that growing hardly ever compiles anything anew, and what
+    is computed for an iteration does not depend on how many will follow it."""
+    places = LEAST_PLACES
+    while places < kept:
+        places *= 2
+    return places
+
+
+def _padded(leaves: Sequence[Any], places: int) -> np.ndarray:
+    """The template leaf first, then one a kept policy: stack these and fill up with zeros."""
+    template, *kept = leaves
+    stacked = np.zeros((places, *template.shape), template.dtype)
+    if kept:
+        stacked[: len(kept)] = kept
+    return stacked

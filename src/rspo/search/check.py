@@ -1,0 +1,274 @@
+"""Whatever a user calls an environment becomes one of rspo's two kinds here, and is looked over before training."""
+
+import sys
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rspo.core.spaces import Box, Discrete
+from rspo.core.types import Played, Spec, Step, Trajectory
+from rspo.envs.base import AnyEnv, Env, HostEnv, Instances
+from rspo.envs.given import failure, first, own_code, tried, warn_outside, whole
+from rspo.errors import InputError, RspoWarning
+from rspo.registry import make
+from rspo.rollout.patience import Signs, watching
+
+STEPS = 64
+EPISODES = 8  # of a JAX environment
+MOST_OBSERVED = 4096  # numbers: a batch of more would fill the memory, and fully connected layers make little of images
+
+
+def adapt(env: Any) -> AnyEnv:
+    """A name, an environment of rspo's, Gymnasium's or PettingZoo's, a vector env, or a function that makes one."""
+    if isinstance(env, Env | HostEnv):
+        return env
+    if isinstance(env, str):
+        return make(env)
+    if adapter := _adapter(env, made_by=None):
+        return adapter
+    if not callable(env):
+        raise InputError(
+            f"{env!r} is no environment: pass a name from `rspo list`, a rspo.Env, a rspo.HostEnv, a Gymnasium or "
+            "PettingZoo environment, or a function that makes one."
+        )
+    made = _made(env)
+    if isinstance(made, Env | HostEnv):
+        return made
+    with own_code(label(env), "making it", "trained in"):  # it is made again
+        adapter = _adapter(made, made_by=env)
+    if adapter:
+        return adapter
+    raise InputError(f"{env!r} made {made!r}, which is no environment that rspo knows.")
+
+
+def _made(env: Any) -> Any:
+    with watching(label(env)):
+        return tried(label(env), "making it", env)
+
+
+def _adapter(env: Any, made_by: Any) -> HostEnv | None:
+    """None if it is not Gymnasium's nor PettingZoo's. Neither is imported here: whoever has its objects has done so."""
+    if (gymnasium := sys.modules.get("gymnasium")) is not None:
+        from rspo.envs.adapters import gymnasium as gym_adapter
+
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            return gym_adapter.GymVector(env)
+        if isinstance(env, gymnasium.Env):
+            return gym_adapter.GymEnv(made_by) if made_by else gym_adapter.from_object(env)
+    if (pettingzoo := sys.modules.get("pettingzoo")) is not None:
+        from rspo.envs.adapters import pettingzoo as zoo_adapter
+
+        if isinstance(env, pettingzoo.ParallelEnv):
+            return zoo_adapter.ParallelWorld(made_by) if made_by else zoo_adapter.from_object(env)
+        if isinstance(env, pettingzoo.AECEnv):
+            raise InputError(
+                f"The agents of {env} move in turns, but rspo needs them to move together: use its parallel_env, or "
+                "pettingzoo.utils.conversions.aec_to_parallel."
+            )
+    return None
+
+
+def label(env: Any) -> str:
+    """What to call it in a run folder."""
+    named = env if isinstance(env, str) else getattr(env, "__name__", type(getattr(env, "unwrapped", env)).__name__)
+    return "environment" if named == "<lambda>" else named
+
+
+def check_env(env: Any) -> Spec:
+    """Play a little with random actions, name and draw what was played, and say in plain words all that is wrong; gives
+    the environment's spec."""
+    world = adapt(env)
+    problems = _spec_problems(world.spec)
+    if not problems:
+        problems = _host_problems(world) if isinstance(world, HostEnv) else _jax_problems(world)
+    if problems:
+        raise InputError(f"{world.title} cannot be trained in: {'; '.join(problems)}.")
+    return world.spec
+
+
+def built_in(env: AnyEnv) -> bool:
+    """Whether it is one of rspo's own, which need not be tried before each run."""
+    return type(env).__module__.startswith("rspo.envs.")
+
+
+def _spec_problems(spec: Spec) -> list[str]:
+    problems = [
+        f"its spec says {name} = {value!r}, which must be a whole number from 1"
+        for name, value in (("obs_size", spec.obs_size), ("horizon", spec.horizon), ("agents", spec.agents))
+        if not isinstance(value, int) or value < 1
+    ]
+    if not problems and spec.obs_size > MOST_OBSERVED:
+        problems.append(
+            f"it observes {spec.obs_size} numbers, as an image has, and rspo's networks take at most {MOST_OBSERVED}: "
+            "from Python, pass it in a wrapper that observes less"
+        )
+    space = spec.action_space
+    if isinstance(space, Discrete):
+        if not isinstance(space.n, int) or space.n < 2:
+            problems.append(f"it has {space.n!r} actions to choose from, which must be a whole number from 2")
+    elif not isinstance(space, Box):
+        problems.append(
+            f"its action space is {space!r}, which must be rspo.core.spaces.Discrete or rspo.core.spaces.Box"
+        )
+    elif len(space.low) != len(space.high) or not all(a < b for a, b in zip(space.low, space.high, strict=True)):
+        problems.append("every lower bound of its action space must be less than its upper bound")
+    return problems
+
+
+def _jax_problems(env: Env) -> list[str]:
+    """By shapes alone, and one short run for the numbers."""
+    import jax
+
+    from rspo.core.policies import uniform_policy
+    from rspo.rollout.collector import JaxCollector
+
+    if problems := _shape_problems(env):
+        return problems
+    space = env.spec.action_space
+    with own_code(env.title, "playing it", "trained in"):
+        collect, random = JaxCollector(env), uniform_policy(space.n, space.continuous)
+        play = collect.program(lambda key: collect(random, EPISODES, key, record=True))
+        played = jax.device_get(play(jax.random.key(0)))
+    if not (problems := _number_problems(played.obs, played.reward)):
+        _decorate(env, played)
+    return problems
+
+
+def _shape_problems(env: Env) -> list[str]:
+    import equinox as eqx
+    import jax
+
+    spec = env.spec
+    kind = np.float32 if spec.action_space.continuous else np.int32
+    move = np.zeros((spec.agents, *spec.action_space.shape), kind)
+    draws = (np.zeros(size, np.float32) for size in (spec.reset_noise, spec.step_noise))
+    with own_code(env.title, "tracing its reset by JAX", "trained in"):
+        begun = jax.eval_shape(env.reset, next(draws))
+    if not isinstance(begun, tuple) or len(begun) != 2:
+        return [f"its reset gives {type(begun).__name__}, but it must give state and observation, in a tuple"]
+    state, obs = begun
+    with own_code(env.title, "tracing its step by JAX", "trained in"):
+        done = jax.eval_shape(env.step, state, move, next(draws))
+    if not isinstance(done, tuple) or len(done) != 2 or not all(hasattr(done[1], name) for name in Step._fields):
+        return ["its step must give the state and a rspo.core.types.Step, in a tuple"]
+    after, step = done
+    named = {"reset gives obs": obs, "step gives obs": step.obs, "step gives reward": step.reward}
+    named["step gives terminated"] = step.terminated
+    shapes = [(spec.agents, spec.obs_size), (spec.agents, spec.obs_size), (spec.agents,), ()]
+    if problems := [f"{name} in no array" for name, leaf in named.items() if not hasattr(leaf, "shape")]:
+        return problems
+    problems = [
+        f"{name} of shape {leaf.shape}, but it must be {wanted}"
+        for (name, leaf), wanted in zip(named.items(), shapes, strict=True)
+        if leaf.shape != wanted
+    ]
+    if obs.dtype != step.obs.dtype or obs.dtype.kind not in "fiub":
+        problems.append(f"reset gives obs of type {obs.dtype} and step of {step.obs.dtype}, but both must be float32")
+    if step.terminated.dtype != bool:
+        problems.append(f"terminated is of type {step.terminated.dtype}, but it must be bool")
+    before, behind = (jax.tree.map(lambda leaf: f"{leaf.dtype}{leaf.shape}", tree) for tree in (state, after))
+    if not eqx.tree_equal(before, behind):
+        problems.append("the state after a step has other shapes or types than the one after reset")
+    return problems
+
+
+def _host_problems(env: HostEnv) -> list[str]:
+    spec, which, seeds = env.spec, np.arange(min(2, env.most_lanes or 2)), np.array([7, 8])
+    whose, wanted = env.title, (len(which), spec.agents, spec.obs_size)
+    signs = Signs()
+    with watching(whose, signs):
+        lanes = tried(whose, "making it", partial(env.batch, len(which)))
+        begin = partial(tried, whose, "its reset", lambda: first(lanes.reset(which, seeds[which]), wanted))
+        # Of its own memory: the next step may write over it.
+        start = np.array(begin(), np.float32)
+        rng, seen, earned = np.random.default_rng(0), [start], []
+        for t in range(min(STEPS, spec.horizon)):
+            signs.beat()
+            action = _random_action(spec, len(which), rng)
+            step = tried(whose, "its step", lambda: whole(lanes.step(which, action), wanted))  # noqa: B023  (at once)
+            seen.append(np.array(step.obs, np.float32))
+            earned.append(np.array(step.reward))
+            if step.truncated.any() and t + 1 < spec.horizon:
+                _warn(f"{whose} cut an episode short after {t + 1} of {spec.horizon} steps.")
+            if (step.terminated | step.truncated).any():
+                break
+        again = np.array(begin(), np.float32)
+    if not np.array_equal(start, again, equal_nan=True):
+        _warn(
+            f"{whose} begins differently from the same seed: its runs cannot be repeated, nor resumed to the same "
+            "result."
+        )
+    if problems := _number_problems(np.array(seen), np.array(earned)):
+        return problems
+    warn_outside(env, np.array(seen))
+    if not built_in(env) and _is_decorated(env):
+        _decorate(env, _played_through(env, lanes, seeds[which]))
+    return []
+
+
+def _is_decorated(env: HostEnv) -> bool:
+    """Whether its author has added something to try; whole episodes may take long."""
+    methods = ("describe", "scene", "backdrop", "heatmaps", "pictures")
+    return any(getattr(type(env), name) is not getattr(HostEnv, name) for name in methods)
+
+
+def _played_through(env: HostEnv, lanes: Instances, seeds: np.ndarray) -> Trajectory:
+    """Whole episodes by random actions, recorded as an evaluation's are. No device is touched: it is not yet known how
+    many there are to be."""
+    from rspo.core.policies import uniform_policy
+    from rspo.rollout.host import noise_of, trajectory_of
+    from rspo.rollout.play import Share, play_share
+
+    space, signs = env.spec.action_space, Signs()
+    random = uniform_policy(space.n, space.continuous)
+    share = Share(seeds, len(seeds), noise_of(random, env, None), "count", record=True)
+    with watching(env.title, signs), own_code(env.title, None, "trained in"):
+        return trajectory_of(env, [play_share(env, lanes, random, share, signs.beat)], "count")
+
+
+def _decorate(env: AnyEnv, played: Trajectory) -> None:
+    """Name and draw what was played, as is done with every strategy; what fails then is refused here."""
+    from rspo.envs.decoration import LeftOut, described
+    from rspo.search.pictures import pictures
+    from rspo.search.recording import record
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftOut)
+        try:
+            named = described(env, played, played)
+            record(env, played, played)
+            show = Played(named.get("descriptor"), named.get("stats", {}), lambda: played)
+            pictures(env, {f"0 {show.label or 'strategy'}": show}, None)
+        except LeftOut as left_out:
+            cause = left_out.__context__
+            assert cause is not None
+            raise failure(env.title, f"its {left_out.method}", "trained in", cause) from None
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RspoWarning, stacklevel=4)
+
+
+def _random_action(spec: Spec, count: int, rng: np.random.Generator) -> np.ndarray:
+    action = _policy_action(spec, count * spec.agents, rng)
+    return spec.action_space.to_env(action).reshape(count, spec.agents, *spec.action_space.shape)
+
+
+def _policy_action(spec: Spec, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """In the policy's units."""
+    space = spec.action_space
+    if isinstance(space, Discrete):
+        return rng.integers(0, space.n, rows, np.int32)
+    return rng.uniform(-1, 1, (rows, space.n)).astype(np.float32)
+
+
+def _number_problems(obs: np.ndarray, reward: np.ndarray) -> list[str]:
+    named = (("an observation", obs), ("a reward", reward))
+    problems = [
+        f"it gave {what} that is not a finite number" for what, values in named if not np.isfinite(values).all()
+    ]
+    if not problems and np.abs(obs).max() > 1e6:
+        problems.append(f"it gave an observation of {np.abs(obs).max():g}, beyond what a network can use: scale it")
+    return problems

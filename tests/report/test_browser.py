@@ -1,0 +1,330 @@
+"""Reports in a real browser: what a person would look at. Screenshots of all of them are kept in screenshots/."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_core_python.selenium import Axe
+from test_report import forge, write_part
+
+from browser import chromium, needs_browser, requests, screenshot, show
+from pages import Linkage, Undrawn, make_run
+from rspo.envs.base import Env
+from rspo.report import write_comparison, write_report
+
+DOMAINS: dict[str, str | Env] = {
+    "four-goals-easy": "four-goals-easy",
+    "four-goals-medium": "four-goals-medium",
+    "four-goals-hard": "four-goals-hard",
+    "monster-hunt": "monster-hunt",
+    "escalation": "escalation",
+    "half-cheetah": "half-cheetah",
+    "gym:Pendulum-v1": "gym:Pendulum-v1",
+    "linkage": Linkage(),
+    "undrawn": Undrawn(),
+}
+COUNT = 3
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    needs_browser()
+    with chromium() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def run_of(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The run of a domain, made once; not before it is known that there is a browser."""
+    home = tmp_path_factory.mktemp("domains")
+
+    def run(name: str) -> Path:
+        folder = home / name
+        return folder if folder.exists() else make_run(folder, DOMAINS[name], COUNT)
+
+    return run
+
+
+@pytest.fixture
+def hunt(run_of: Callable[[str], Path]) -> Path:
+    """A world in which something moves in every step."""
+    return write_report(run_of("monster-hunt"))
+
+
+def assert_silent(driver: Any, page: Path) -> None:
+    """Nothing in the console, nothing asked of any network."""
+    assert driver.get_log("browser") == []
+    assert {url for url in requests(driver) if not url.startswith("data:")} == {page.resolve().as_uri()}
+
+
+def all_of(driver: Any, selector: str) -> list[Any]:
+    return driver.find_elements("css selector", selector)
+
+
+def one(driver: Any, selector: str) -> Any:
+    (element,) = all_of(driver, selector)
+    return element
+
+
+def picture(driver: Any, canvas: Any) -> str:
+    return driver.execute_script("return arguments[0].toDataURL()", canvas)
+
+
+def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    """A busy machine may take its time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_a_report_of_every_domain(driver: Any, run_of: Callable[[str], Path], name: str) -> None:
+    page = write_report(run_of(name))
+    show(driver, page)
+    cards = all_of(driver, ".card")
+    assert len(cards) == COUNT
+    assert [card.find_element("css selector", ".badge").text for card in cards] == ["novel", "novel", "duplicate"]
+    canvas = all_of(driver, ".card canvas")[0]
+    first = picture(driver, canvas)
+    until(lambda: picture(driver, canvas) != first)
+    blank = "const c = document.createElement('canvas'); c.width = arguments[0].width; c.height = arguments[0].height;"
+    assert first != driver.execute_script(blank + "return c.toDataURL()", canvas)
+    assert "step" in all_of(driver, ".card figcaption")[0].text
+    screenshot(driver, name.replace(":", "-"))
+    assert_silent(driver, page)
+    assert audit(driver) == []
+
+
+def audit(driver: Any) -> list[Any]:
+    """What axe-core, which knows WCAG's rules and what screen readers need, finds wrong."""
+    driver.execute_script("for (const details of document.querySelectorAll('details')) details.open = true")
+    return Axe().run(driver)["violations"]
+
+
+def test_buttons(driver: Any, hunt: Path) -> None:
+    show(driver, hunt, prefers_reduced_motion="reduce")
+    card = all_of(driver, ".card")[0]
+    button = {b.get_attribute("data-do"): b for b in card.find_elements("css selector", ".controls button")}
+    caption, slider = card.find_element("css selector", "figcaption"), card.find_element("css selector", "input")
+    canvas = card.find_element("css selector", "canvas")
+    assert "episode 1 of" in caption.text  # reduced motion: nothing moves until it is asked to
+    assert "step 0 of" in caption.text
+    start = picture(driver, canvas)
+    time.sleep(0.3)
+    assert picture(driver, canvas) == start
+    button["forward"].click()
+    assert "step 1 of" in caption.text
+    assert picture(driver, canvas) != start
+    button["forward"].click()
+    assert "step 2 of" in caption.text
+    button["back"].click()
+    button["back"].click()
+    assert "step 0 of" in caption.text
+    assert picture(driver, canvas) == start
+    button["next"].click()
+    assert "episode 2 of" in caption.text
+    button["play"].click()
+    assert button["play"].get_attribute("aria-label") == "Pause"
+    until(lambda: "step 0 of" not in caption.text)
+    button["play"].click()
+    stopped = caption.text
+    time.sleep(0.3)
+    assert caption.text == stopped
+    driver.execute_script(
+        "arguments[0].value = arguments[0].max; arguments[0].dispatchEvent(new Event('input'))", slider
+    )
+    steps = caption.text.split("step ")[1].split(" ·")[0].split(" of ")
+    assert steps[0] == steps[1]
+
+
+def test_the_speed_is_the_viewers(driver: Any, hunt: Path) -> None:
+    """At four times the speed an episode's end comes sooner."""
+    took = {}
+    for speed in ("1", "4"):
+        show(driver, hunt, prefers_reduced_motion="reduce")
+        card = all_of(driver, ".card")[0]
+        slider = card.find_element("css selector", "input")
+        card.find_element("css selector", f"option[value='{speed}']").click()
+        card.find_element("css selector", "[data-do=play]").click()
+        began = time.monotonic()
+        until(lambda slider=slider: slider.get_property("value") == slider.get_property("max"))
+        took[speed] = time.monotonic() - began
+    assert took["4"] < took["1"]
+
+
+def test_everything_can_be_paused_at_once(driver: Any, hunt: Path) -> None:
+    show(driver, hunt)
+    whole = one(driver, "#play-all")
+    assert whole.text == "Pause all"
+    whole.click()
+    assert whole.text == "Play all"
+    before = [caption.text for caption in all_of(driver, ".card figcaption")]
+    time.sleep(0.4)
+    assert [caption.text for caption in all_of(driver, ".card figcaption")] == before
+
+
+def test_the_keyboard_reaches_and_works_every_control(driver: Any, hunt: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    show(driver, hunt, prefers_reduced_motion="reduce")
+    reached = []
+    for _ in range(40):
+        driver.switch_to.active_element.send_keys(Keys.TAB)
+        active = driver.switch_to.active_element
+        reached.append(active.get_attribute("data-do") or active.get_attribute("id") or active.tag_name)
+        if reached[-1] == "forward":
+            active.send_keys(Keys.ENTER)
+            break
+    assert reached[0] == "a"  # skip to the strategies
+    assert {"play-all", "only-novel", "play", "back", "forward"} <= set(reached)
+    assert "step 1 of" in all_of(driver, ".card figcaption")[0].text
+
+
+def test_only_the_distinct_ones(driver: Any, hunt: Path) -> None:
+    show(driver, hunt)
+    shown = lambda: [card.is_displayed() for card in all_of(driver, ".card")]  # noqa: E731
+    assert shown() == [True, True, True]
+    one(driver, "#only-novel").click()
+    assert shown() == [True, True, False]
+
+
+def test_two_side_by_side(driver: Any, hunt: Path) -> None:
+    show(driver, hunt, prefers_reduced_motion="reduce")
+    pair = one(driver, "#pair")
+    left, right = pair.find_elements("css selector", ".choose")
+    assert (left.get_property("value"), right.get_property("value")) == ("0", "1")
+    canvases = pair.find_elements("css selector", "canvas")
+    captions = pair.find_elements("css selector", "figcaption")
+    driver.execute_script("arguments[0].scrollIntoView()", pair)
+    before = [picture(driver, canvas) for canvas in canvases]
+    pair.find_element("css selector", "[data-do=forward]").click()
+    assert all("step 1 of" in caption.text for caption in captions)
+    assert all(picture(driver, c) != old for c, old in zip(canvases, before, strict=True))
+    right.find_element("css selector", "option[value='2']").click()
+    assert "step 0 of" in captions[1].text
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "media"),
+    [
+        ("phone", 360, {}),
+        ("dark", 1280, {"prefers_color_scheme": "dark"}),
+        ("phone-dark", 360, {"prefers_color_scheme": "dark"}),
+    ],
+)
+def test_on_a_phone_and_in_the_dark(
+    driver: Any, run_of: Callable[[str], Path], name: str, width: int, media: dict[str, str]
+) -> None:
+    page = write_report(run_of("monster-hunt"))
+    show(driver, page, width, **media)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width  # nothing to scroll sideways
+    background = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    lightness = sum(int(part) for part in background.strip("rgb()").split(",")) / 3
+    assert (lightness < 60) == bool(media)
+    screenshot(driver, name)
+    assert_silent(driver, page)
+
+
+def test_text_stands_out_from_what_is_behind_it(driver: Any, run_of: Callable[[str], Path]) -> None:
+    """WCAG's contrast of 4.5, for everything that is written, in light and dark."""
+    run = run_of("monster-hunt")
+    write_part(run / "crossplay.json", {"strategies": ["a", "b"], "payoff": [[0, 1], [0.5, 0.7]], "episodes": 8})
+    page = write_report(run)
+    for scheme in ("light", "dark"):
+        show(driver, page, prefers_color_scheme=scheme)
+        weak, looked_at = driver.execute_script(CONTRAST)
+        assert weak == []
+        assert looked_at > 100
+
+
+def test_on_paper(driver: Any, hunt: Path) -> None:
+    show(driver, hunt)
+    pdf = driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+    assert len(pdf) > 20_000
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": dark})
+    assert not any(bar.is_displayed() for bar in all_of(driver, ".controls"))
+    assert all(card.is_displayed() for card in all_of(driver, ".card"))
+    seen = "return [...document.querySelectorAll('#repeat .unfold th')].map((setting) => setting.checkVisibility())"
+    settings = driver.execute_script(seen)
+    assert settings
+    assert all(settings)  # nobody can unfold paper
+    weak, looked_at = driver.execute_script(CONTRAST)
+    assert weak == []  # whatever the screen's colours are
+    assert looked_at > 100
+    screenshot(driver, "paper")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def test_paper_gets_the_end_of_each_episode_in_its_own_colours(driver: Any, hunt: Path) -> None:
+    show(driver, hunt, prefers_color_scheme="dark")
+    driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+    captions = [caption.text for caption in all_of(driver, ".card figcaption") if "step" in caption.text]
+    assert len(captions) == COUNT
+    assert all("step 50 of 50" in text for text in captions)
+    ink = "return getComputedStyle(document.documentElement).getPropertyValue('--c0')"
+    assert driver.execute_script(ink) == "#0072b2"
+    driver.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert driver.execute_script(ink) != "#0072b2"
+
+
+def test_hostile_names_do_not_run(driver: Any, run_of: Callable[[str], Path], tmp_path: Path) -> None:
+    run = shutil.copytree(run_of("monster-hunt"), tmp_path / "run")
+    forge(run)
+    page = write_report(run)
+    show(driver, page)
+    first = picture(driver, all_of(driver, ".card canvas")[0])
+    until(lambda: picture(driver, all_of(driver, ".card canvas")[0]) != first)
+    assert driver.execute_script("return window.hacked") is None
+    assert "<script>window.hacked=1</script>" in all_of(driver, ".card h3")[0].text
+    assert_silent(driver, page)
+
+
+def test_no_other_script_may_run(driver: Any, hunt: Path) -> None:
+    """Even if something got through: the page's own policy lets only its own script run."""
+    show(driver, hunt)
+    add = "const s = document.createElement('script'); s.textContent = 'window.hacked = 1'; document.body.append(s);"
+    driver.execute_script(add)
+    assert driver.execute_script("return window.hacked") is None
+    driver.get_log("browser")  # which complains about it
+
+
+def test_a_comparison(driver: Any, run_of: Callable[[str], Path], tmp_path: Path) -> None:
+    runs = [run_of("undrawn"), *(make_run(tmp_path / f"{seed}", Undrawn(), 2, seed=seed) for seed in (1, 2))]
+    page = write_comparison([run_of("four-goals-medium"), *runs], tmp_path / "comparison.html")
+    show(driver, page)
+    assert len(all_of(driver, ".chart > svg")) == 6
+    assert {sample.size["width"] for sample in all_of(driver, ".key svg")} == {18}  # a line of the key, no chart
+    screenshot(driver, "comparison")
+    assert_silent(driver, page)
+    assert audit(driver) == []
+
+
+CONTRAST = """
+const light = (rgb) => rgb.map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+const over = ([r, g, b, alpha = 1], below) => [r, g, b].map((v, i) => alpha * v + (1 - alpha) * below[i]);
+const behind = (element) => {
+  const layers = [];
+  for (let e = element; e; e = e.parentElement) layers.push(parts(getComputedStyle(e).backgroundColor));
+  return layers.reduceRight((below, layer) => over(layer, below), [255, 255, 255]);
+};
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), weak = [];
+let count = 0;
+while (walker.nextNode()) {
+  const e = walker.currentNode.parentElement;
+  if (!walker.currentNode.textContent.trim() || !e.checkVisibility()) continue;
+  if (e.closest("script, style, noscript, title, .heat")) continue;
+  const style = getComputedStyle(e), svg = e.closest("svg");
+  const [a, b] = [light(parts(svg ? style.fill : style.color)), light(behind(e))];
+  const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  count++;
+  if (contrast < 4.5) weak.push([walker.currentNode.textContent.trim().slice(0, 40), contrast]);
+}
+return [weak, count];
+"""
