@@ -17,11 +17,12 @@ import machine
 import parity
 from flops import FORMULA, update_flops_of
 from output import command, say
-from report import GAMES, markdown
 from rspo_side import RspoSide
 from sb3_side import KINDS, Sb3Side, Setup
 from startup import cold_and_warm
 from worker import Worker
+
+from report import GAMES, markdown
 
 
 @dataclass(frozen=True)
