@@ -1,4 +1,5 @@
-"""The arithmetic of one update of rspo: its matrix products, counted; nothing else is (no tanh, no Adam, no game)."""
+"""The arithmetic of one update of rspo: its matrix products, counted; nothing else is (no tanh, no
+Adam, no game)."""
 
 FORMULA = """\
 m(o)     = o h + h h (l - 1)            multiplications of the hidden layers, o inputs, h units, l layers

@@ -1,6 +1,8 @@
-"""4-Goals as a plain Gymnasium environment, one instance, the way one would write it for Stable-Baselines3.
+"""4-Goals as a plain Gymnasium environment, one instance, the way one would write it for
+Stable-Baselines3.
 
-Numbers of one instance stay Python floats: for four landmarks NumPy's calls cost more than they compute.
+Numbers of one instance stay Python floats: for four landmarks NumPy's calls cost more than they
+compute.
 """
 
 import math
@@ -13,7 +15,8 @@ from rspo.envs.four_goals import AGENT_SIZE, DAMPING, DIRECTIONS, DT, EASY_GOALS
 
 
 class FourGoalsGym(gymnasium.Env):
-    """`mode` is "easy", "medium" or "hard"; `reset(options={"goals": [4, 2]})` places the landmarks."""
+    """`mode` is "easy", "medium" or "hard"; `reset(options={"goals": [4, 2]})` places the
+    landmarks."""
 
     def __init__(self, mode: str) -> None:
         game = FourGoals(mode)
@@ -21,17 +24,23 @@ class FourGoalsGym(gymnasium.Env):
         self.reach = [float(size) + AGENT_SIZE for size in game.sizes]
         self.rewards = [float(reward) for reward in game.rewards]
         self.push = [(x * FORCE * DT, y * FORCE * DT) for x, y in DIRECTIONS]
-        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (game.spec.obs_size,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(
+            -np.inf, np.inf, (game.spec.obs_size,), np.float32
+        )
         self.action_space = gymnasium.spaces.Discrete(game.spec.action_space.n)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         if options and "goals" in options:
             self.goals = [tuple(goal) for goal in np.asarray(options["goals"], float).tolist()]
         elif self.mode == "easy":
             self.goals = list(EASY_GOALS)
         else:
-            self.goals = [tuple(goal) for goal in self.np_random.uniform(-1.0, 1.0, (4, 2)).tolist()]
+            self.goals = [
+                tuple(goal) for goal in self.np_random.uniform(-1.0, 1.0, (4, 2)).tolist()
+            ]
         self.x = self.y = self.vx = self.vy = 0.0
         self.t = 0
         return self._observe(), {}

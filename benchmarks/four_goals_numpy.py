@@ -1,4 +1,5 @@
-"""4-Goals as one NumPy program over a whole batch: the fastest form of the game that Stable-Baselines3 can drive."""
+"""4-Goals as one NumPy program over a whole batch: the fastest form of the game that
+Stable-Baselines3 can drive."""
 
 from typing import Any, Literal
 
@@ -12,12 +13,17 @@ from rspo.envs.four_goals import AGENT_SIZE, DAMPING, DIRECTIONS, DT, EASY_GOALS
 class FourGoalsNumpy(VecEnv):
     """`n` games side by side, each starting anew when it ends.
 
-    With `timeout="truncate"` the learner bootstraps at the horizon, as rspo does, for which Stable-Baselines3 evaluates
-    its critic on each truncated episode, one by one; `timeout="terminate"` hides the truncation and spares it that.
+    With `timeout="truncate"` the learner bootstraps at the horizon, as rspo does, for which
+    Stable-Baselines3 evaluates its critic on each truncated episode, one by one;
+    `timeout="terminate"` hides the truncation and spares it that.
     """
 
     def __init__(
-        self, mode: str, n: int, timeout: Literal["truncate", "terminate"] = "truncate", seed: int = 0
+        self,
+        mode: str,
+        n: int,
+        timeout: Literal["truncate", "terminate"] = "truncate",
+        seed: int = 0,
     ) -> None:
         game = FourGoals(mode)
         self.mode, self.horizon, self.timeout = mode, game.spec.horizon, timeout
@@ -36,7 +42,11 @@ class FourGoalsNumpy(VecEnv):
         return self._observe()
 
     def _restart(self, which: np.ndarray) -> None:
-        random = self.rng.random((len(which), 4, 2), np.float32) * 2 - 1 if self.mode != "easy" else EASY_GOALS
+        random = (
+            self.rng.random((len(which), 4, 2), np.float32) * 2 - 1
+            if self.mode != "easy"
+            else EASY_GOALS
+        )
         self.goals[which] = random
         self.position[which] = self.velocity[which] = self.t[which] = 0
 
@@ -80,7 +90,9 @@ class FourGoalsNumpy(VecEnv):
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
         raise NotImplementedError
 
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
+    def env_method(
+        self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
+    ) -> list[Any]:
         raise NotImplementedError
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:

@@ -1,4 +1,5 @@
-"""The tables of 4-Goals: distinct goals after each iteration, and the best return in the hard mode. All seeds."""
+"""The tables of 4-Goals: distinct goals after each iteration, and the best return in the hard mode.
+All seeds."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -21,8 +22,8 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def distinct_after(summary: Summary) -> list[int]:
-    """How many goals have a good, distant policy of their own after 1, 2, ... iterations. The first good policy of a
-    run is novel whatever it shows; what goes to no one goal is no goal found."""
+    """How many goals have a good, distant policy of their own after 1, 2, ... iterations. The first
+    good policy of a run is novel whatever it shows; what goes to no one goal is no goal found."""
     found: set[str] = set()
     counts = []
     for strategy in summary["strategies"]:
@@ -35,7 +36,9 @@ def distinct_after(summary: Summary) -> list[int]:
 def best_return(summary: Summary) -> tuple[float, float]:
     """The highest mean return over a run's policies: greedy, sampled."""
     strategies = summary["strategies"]
-    return max(s["greedy_return_mean"] for s in strategies), max(s["return_mean"] for s in strategies)
+    return max(s["greedy_return_mean"] for s in strategies), max(
+        s["return_mean"] for s in strategies
+    )
 
 
 def counts_and_returns(summaries: list[Summary]) -> str:
@@ -49,8 +52,10 @@ def _head() -> list[str]:
     return [
         "# 4-Goals",
         "",
-        f"Made by `{COMMAND}` with the presets of each environment; every policy of every run is in `four-goals.json`. "
-        "The presets were made on seeds below 100; all seeds here are 100 and above. A goal counts when a policy that "
+        f"Made by `{COMMAND}` with the presets of each environment; every policy of every run is "
+        "in `four-goals.json`. "
+        "The presets were made on seeds below 100; all seeds here are 100 and above. A goal counts "
+        "when a policy that "
         "is good and keeps its distance reaches it in 80 % of greedy episodes or more.",
         "",
     ]
@@ -60,7 +65,8 @@ def _rates(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
     lines = [
         "## Distinct goals after four iterations",
         "",
-        "| environment | objective | million steps an iteration | seeds | all four goals | each seed |",
+        "| environment | objective | million steps an iteration | seeds | all four goals | each "
+        "seed |",
         "|---|---|---|---|---|---|",
     ]
     for (env, objective), runs in sorted(groups.items()):
@@ -85,7 +91,8 @@ def _counts(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
         "",
         "## Distinct goals after each of seven iterations",
         "",
-        "Mean over the seeds that ran seven; the last column has each seed's count after the seventh.",
+        "Mean over the seeds that ran seven; the last column has each seed's count after the "
+        "seventh.",
         "",
         "| environment | objective | seeds | 1 | 2 | 3 | 4 | 5 | 6 | 7 | each after 7 |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -114,7 +121,10 @@ def _hard(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
         if env == "four-goals-hard":
             greedy, sampled = zip(*(best_return(run) for run in runs), strict=True)
             each = [" ".join(f"{value:.3f}" for value in values) for values in (greedy, sampled)]
-            lines.append(f"| {objective} | {mean(greedy):.3f} | {each[0]} | {mean(sampled):.3f} | {each[1]} |")
+            lines.append(
+                f"| {objective} | {mean(greedy):.3f} | {each[0]} | {mean(sampled):.3f} | {each[1]} "
+                "|"
+            )
     return lines
 
 
@@ -123,7 +133,8 @@ def choices(summaries: list[Summary]) -> str:
     lines = [
         "# 4-Goals, hard mode: one departure from the preset at a time",
         "",
-        "Made by `python benchmarks/reproduce.py four-goals-choices --jobs 2`. Greedy return and name of each "
+        "Made by `python benchmarks/reproduce.py four-goals-choices --jobs 2`. Greedy return and "
+        "name of each "
         "iteration's policy; * marks the novel ones.",
         "",
         "| variant | seed | distinct | 1 | 2 | 3 | 4 |",
@@ -131,8 +142,12 @@ def choices(summaries: list[Summary]) -> str:
     ]
     for summary in sorted(summaries, key=lambda s: (s["variant"], s["seed"])):
         cells = [
-            f"{s['greedy_return_mean']:.2f} {s['descriptor']}{'*' if s['status'] == 'novel' else ''}"
+            f"{s['greedy_return_mean']:.2f} "
+            f"{s['descriptor']}{'*' if s['status'] == 'novel' else ''}"
             for s in summary["strategies"]
         ]
-        lines.append(f"| {summary['variant']} | {summary['seed']} | {summary['distinct']} | {' | '.join(cells)} |")
+        lines.append(
+            f"| {summary['variant']} | {summary['seed']} | {summary['distinct']} | "
+            f"{' | '.join(cells)} |"
+        )
     return "\n".join(lines) + "\n"

@@ -1,4 +1,5 @@
-"""The measured speed of the stag-hunt games as Markdown tables. Reads nothing but what the JSON file holds."""
+"""The measured speed of the stag-hunt games as Markdown tables. Reads nothing but what the JSON
+file holds."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -10,21 +11,37 @@ import numpy as np
 from rspo.presets import preset
 
 GAMES = ("monster-hunt", "escalation")
-# Share of the references that reject: only those need prediction errors. In a real run it changes with every update.
+# Share of the references that reject: only those need prediction errors. In a real run it changes
+# with every update.
 KINDS = {"all reject": 1.0, "half reject": 0.5, "all accept": 0.0}
 
 
 def markdown(data: dict[str, Any]) -> str:
-    return "\n\n".join([_header(data), _speed(data), *(_references(data, game) for game in GAMES), _whole(data)]) + "\n"
+    return (
+        "\n\n".join(
+            [
+                _header(data),
+                _speed(data),
+                *(_references(data, game) for game in GAMES),
+                _whole(data),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _header(data: dict[str, Any]) -> str:
     settings = data["settings"]
-    compiled = ", ".join(f"{game} {seconds:.1f} s" for game, seconds in data["compile_seconds"].items())
+    compiled = ", ".join(
+        f"{game} {seconds:.1f} s" for game, seconds in data["compile_seconds"].items()
+    )
     return (
-        f"# Speed of the stag-hunt games\n\n{machine.sentence(data['machine'])}\n\nMedian (lowest to highest) of "
-        f"{settings['repetitions']} interleaved repetitions of {settings['updates']} updates with the presets' "
-        "batches, networks and epochs. One environment step moves both agents. Compiling is not in these times "
+        f"# Speed of the stag-hunt games\n\n{machine.sentence(data['machine'])}\n\nMedian (lowest "
+        "to highest) of "
+        f"{settings['repetitions']} interleaved repetitions of {settings['updates']} updates with "
+        "the presets' "
+        "batches, networks and epochs. One environment step moves both agents. Compiling is not in "
+        "these times "
         f"({compiled}); one program served all numbers of references."
     )
 
@@ -32,7 +49,9 @@ def _header(data: dict[str, Any]) -> str:
 def _speed(data: dict[str, Any]) -> str:
     rows = []
     for game in GAMES:
-        rows.append((game, "rollout alone", _range(_speeds(data, f"rollout {game}"), "{:,.0f}".format)))
+        rows.append(
+            (game, "rollout alone", _range(_speeds(data, f"rollout {game}"), "{:,.0f}".format))
+        )
         for kept in data["settings"]["references"]:
             speeds = _speeds(data, f"train {game} {kept} all reject")
             rows.append((game, f"training, {kept} references", _range(speeds, "{:,.0f}".format)))
@@ -41,17 +60,27 @@ def _speed(data: dict[str, Any]) -> str:
 
 
 def _references(data: dict[str, Any], game: str) -> str:
-    """A ratio is taken within each repetition, and then its median. With no references all kinds are the same."""
-    nothing = [median(times) for times in zip(*(update_seconds(data, game, 0, kind) for kind in KINDS), strict=True)]
+    """A ratio is taken within each repetition, and then its median. With no references all kinds
+    are the same."""
+    nothing = [
+        median(times)
+        for times in zip(*(update_seconds(data, game, 0, kind) for kind in KINDS), strict=True)
+    ]
     rows = []
     for kept in data["settings"]["references"]:
         cells = [str(kept)]
         for kind in KINDS:
             times = update_seconds(data, game, kept, kind)
             growth = [with_ / without for with_, without in zip(times, nothing, strict=True)]
-            cells += [_range(times, lambda seconds: f"{seconds * 1e3:.1f}"), _range(growth, "{:.2f}".format)]
+            cells += [
+                _range(times, lambda seconds: f"{seconds * 1e3:.1f}"),
+                _range(growth, "{:.2f}".format),
+            ]
         rows.append(cells)
-    head = ["references kept", *(title for kind in KINDS for title in (f"{kind}: ms an update", "times none"))]
+    head = [
+        "references kept",
+        *(title for kind in KINDS for title in (f"{kind}: ms an update", "times none")),
+    ]
     note = "*Times none* is in relation to the median of the same repetition's three measurements without references."
     return f"## Cost of an update by references ({game})\n\n{note}\n\n" + _table(head, rows)
 

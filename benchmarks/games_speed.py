@@ -1,10 +1,11 @@
-"""How fast the stag-hunt games run and train, and how the cost of an update grows with the number of references.
+"""How fast the stag-hunt games run and train, and how the cost of an update grows with the number
+of references.
 
     python benchmarks/games_speed.py --out results/games-speed.json
 
-Needs nothing beyond the package. Everything is measured in one run, in turns, several times over; the machine should
-have nothing else to do. Writes all repetitions as JSON, and tables as Markdown beside it. `--quick` only shows that it
-works.
+Needs nothing beyond the package. Everything is measured in one run, in turns, several times over;
+the machine should have nothing else to do. Writes all repetitions as JSON, and tables as Markdown
+beside it. `--quick` only shows that it works.
 """
 
 import itertools
@@ -34,7 +35,9 @@ QUICK = Settings(repetitions=1, updates=1, references=(0, 20))
 
 
 def main() -> None:
-    command("Measure the speed of the stag-hunt games.", "results/games-speed.json", measure, markdown)
+    command(
+        "Measure the speed of the stag-hunt games.", "results/games-speed.json", measure, markdown
+    )
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -47,14 +50,16 @@ def measure(quick: bool) -> dict[str, Any]:
         data["rounds"] = rounds(settings, rspo)
         data["programs"] = {game: rspo("programs", game) for game in GAMES}
     if any(count != 1 for count in data["programs"].values()):
-        raise RuntimeError(f"The training program was compiled anew as the archive grew: {data['programs']}.")
+        raise RuntimeError(
+            f"The training program was compiled anew as the archive grew: {data['programs']}."
+        )
     data["total_seconds"] = time.perf_counter() - start
     return data
 
 
 def rounds(settings: Settings, rspo: Worker) -> list[dict[str, Any]]:
     """Everything in turns; every second time backwards, so that nothing always follows the same."""
-    train = lambda game, kept, share, updates: rspo("train", game, kept, updates, share)  # noqa: E731
+    train = lambda game, kept, share, updates: rspo("train", game, kept, updates, share)
     turns: list[tuple[str, Callable[[int], Any]]] = []
     for game in GAMES:
         turns.append((f"rollout {game}", partial(rspo, "rollout", game)))

@@ -1,14 +1,16 @@
-"""What share of the raw physics rate training on MuJoCo's robots reaches, and how fast Stable-Baselines3's PPO is.
+"""What share of the raw physics rate training on MuJoCo's robots reaches, and how fast
+Stable-Baselines3's PPO is.
 
     pip install "rspo[bench]" envpool
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
-Raw physics is the same simulations again, called step by step too: the actions, seeds and falls of batches of the
-policies at every third update, a process a core, with no policy and no rewards, and without what resets take. Training
-is measured in both ways that there are to use all cores: one run on all of them, and as many runs side by side, one on
-each, as `reproduce.py --jobs` has them. With `--envpool` the stepper is measured alone too, beside envpool's: 256
-environments, random actions, observations, rewards and all. Everything is measured in turns, several times over; the
-machine should have nothing else to do. `--quick` only shows that it works.
+Raw physics is the same simulations again, called step by step too: the actions, seeds and falls of
+batches of the policies at every third update, a process a core, with no policy and no rewards, and
+without what resets take. Training is measured in both ways that there are to use all cores: one run
+on all of them, and as many runs side by side, one on each, as `reproduce.py --jobs` has them. With
+`--envpool` the stepper is measured alone too, beside envpool's: 256 environments, random actions,
+observations, rewards and all. Everything is measured in turns, several times over; the machine
+should have nothing else to do. `--quick` only shows that it works.
 """
 
 import argparse
@@ -26,11 +28,22 @@ import numpy as np
 from output import publish, say
 from worker import Worker
 
-IDS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
+IDS = {
+    "half-cheetah": "HalfCheetah-v5",
+    "hopper": "Hopper-v5",
+    "walker2d": "Walker2d-v5",
+    "humanoid": "Humanoid-v5",
+}
 STEPPED = (256, 100)  # environments and steps of each, with random actions
-UPDATES = 15  # of training in a row: the first after something else is a quarter slower, and an iteration has hundreds
-AGAIN = range(1, UPDATES, 3)  # updates whose simulations are repeated: those of robots that fall less take longer
-ROUNDS = 2  # in a turn: a little of each, again and again, for a shared machine changes its speed from second to second
+# of training in a row: the first after something else is a quarter slower, and an iteration has
+# hundreds
+UPDATES = 15
+AGAIN = range(
+    1, UPDATES, 3
+)  # updates whose simulations are repeated: those of robots that fall less take longer
+# in a turn: a little of each, again and again, for a shared machine changes its speed from second
+# to second
+ROUNDS = 2
 SB3_UPDATES = 5  # each takes seconds
 
 HEAD = """# Speed of training on MuJoCo's robots
@@ -47,7 +60,8 @@ environment an episode; *stepper* and *envpool*: 256 environments and random act
 
 
 class RspoRobot:
-    """rspo's training on one robot and the raw physics below it, on the cores that this process may use."""
+    """rspo's training on one robot and the raw physics below it, on the cores that this process may
+    use."""
 
     def __init__(self, name: str) -> None:
         from rspo.core.devices import cores, use_cores
@@ -108,13 +122,16 @@ class RspoRobot:
         self.advance(*self.start, UPDATES)
         trained = time.perf_counter()
         self._collect(0)
-        return {"collect": count * batch / (collected - begun), "rspo": UPDATES * batch / (trained - collected)}
+        return {
+            "collect": count * batch / (collected - begun),
+            "rspo": UPDATES * batch / (trained - collected),
+        }
 
     def physics(self) -> float:
-        """Environment steps a second of nothing but the engine's steps, on one thread; the time that resets take is not
-        counted."""
+        """Environment steps a second of nothing but the engine's steps, on one thread; the time
+        that resets take is not counted."""
         simulated, batch = self.simulated, self.env.batch(self.episodes)
-        replay = lambda simulated: _replay(batch, self.env.robot.frame_skip, *simulated)  # noqa: E731
+        replay = lambda simulated: _replay(batch, self.env.robot.frame_skip, *simulated)
         replay(simulated[0])  # the first after something else is slower
         return len(simulated) * self.config.ppo.batch / sum(map(replay, simulated))
 
@@ -154,7 +171,9 @@ class RspoRobot:
             return share * threads * steps / (time.perf_counter() - begun)
 
 
-def _replay(batch: Any, nstep: int, seeds: np.ndarray, action: np.ndarray, fallen: list[np.ndarray]) -> float:
+def _replay(
+    batch: Any, nstep: int, seeds: np.ndarray, action: np.ndarray, fallen: list[np.ndarray]
+) -> float:
     """Seconds of the engine's steps for these actions [T, N, D] and falls."""
     seeds = seeds.copy()
     batch.reset(np.arange(len(seeds)), seeds)
@@ -186,14 +205,18 @@ class EnvpoolRobots:
             max_episode_steps=512,
         )
         space = pool.action_space
-        action = np.random.default_rng(0).uniform(space.low, space.high, (2 * steps, half, *space.shape))
+        action = np.random.default_rng(0).uniform(
+            space.low, space.high, (2 * steps, half, *space.shape)
+        )
         pool.async_reset()
         for _ in range(2):
             pool.send(action[0], pool.recv()[4]["env_id"])
         begun, made = time.perf_counter(), 0
         for t in range(2 * steps):
             about = pool.recv()[4]
-            made += np.count_nonzero(about["elapsed_step"])  # after a fall the next one is a reset, not a step
+            made += np.count_nonzero(
+                about["elapsed_step"]
+            )  # after a fall the next one is a reset, not a step
             pool.send(action[t], about["env_id"])
         return made / (time.perf_counter() - begun)
 
@@ -212,7 +235,9 @@ class Sb3Robots:
             self.learners[name, kind] = _learner(name, kind)
             self.learners[name, kind].learn(batch, log_interval=None)
         begun = time.perf_counter()
-        self.learners[name, kind].learn(updates * batch, log_interval=None, reset_num_timesteps=False)
+        self.learners[name, kind].learn(
+            updates * batch, log_interval=None, reset_num_timesteps=False
+        )
         return updates * batch / (time.perf_counter() - begun)
 
 
@@ -225,41 +250,69 @@ def _learner(name: str, kind: str) -> Any:
     from rspo.registry import make
 
     config = preset(name)
-    makers = [lambda: gymnasium.make(IDS[name], max_episode_steps=512)] * config.episodes(make(name).spec)
+    makers = [lambda: gymnasium.make(IDS[name], max_episode_steps=512)] * config.episodes(
+        make(name).spec
+    )
     vector = DummyVecEnv(makers) if kind == "dummy" else SubprocVecEnv(makers, start_method="fork")
     return same_ppo(config.ppo, VecNormalize(vector, gamma=config.ppo.gamma))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the speed of training on MuJoCo's robots.")
-    parser.add_argument("--out", type=Path, default=Path("results/host-speed.json"), help="the JSON file to write")
+    parser = argparse.ArgumentParser(
+        description="Measure the speed of training on MuJoCo's robots."
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/host-speed.json"), help="the JSON file to write"
+    )
     parser.add_argument("--robots", nargs="+", default=list(IDS), choices=list(IDS))
-    parser.add_argument("--quick", action="store_true", help="one short turn: numbers without meaning")
+    parser.add_argument(
+        "--quick", action="store_true", help="one short turn: numbers without meaning"
+    )
     parser.add_argument("--no-sb3", action="store_true", help="leave Stable-Baselines3 out")
-    parser.add_argument("--envpool", action="store_true", help="measure the stepper alone too, and envpool's")
+    parser.add_argument(
+        "--envpool", action="store_true", help="measure the stepper alone too, and envpool's"
+    )
     options = parser.parse_args()
     turns, rounds = (1, 1) if options.quick else (5, ROUNDS)
     data = measure(options.robots, turns, rounds, not options.no_sb3, options.envpool)
     publish(options.out, data, markdown(data))
 
 
-def measure(robots: list[str], turns: int, rounds: int, with_sb3: bool, with_envpool: bool) -> dict[str, Any]:
+def measure(
+    robots: list[str], turns: int, rounds: int, with_sb3: bool, with_envpool: bool
+) -> dict[str, Any]:
     packages = (*machine.OURS, "mujoco") + machine.PEERS * with_sb3 + ("envpool",) * with_envpool
-    counts = {"rounds": rounds, "updates": UPDATES, "again": [*AGAIN], "sb3 updates": SB3_UPDATES, "stepped": STEPPED}
-    data: dict[str, Any] = {"machine": machine.describe(packages)} | counts | {"rates": {name: [] for name in robots}}
+    counts = {
+        "rounds": rounds,
+        "updates": UPDATES,
+        "again": [*AGAIN],
+        "sb3 updates": SB3_UPDATES,
+        "stepped": STEPPED,
+    }
+    data: dict[str, Any] = (
+        {"machine": machine.describe(packages)} | counts | {"rates": {name: [] for name in robots}}
+    )
     with ExitStack() as stack:
         sb3, envpool = (stack.enter_context(Worker(one)) for one in (Sb3Robots, EnvpoolRobots))
         rspo = {name: stack.enter_context(Worker(partial(RspoRobot, name))) for name in robots}
         cores = sorted(os.sched_getaffinity(0))
-        each = {name: [stack.enter_context(_on_core(core, name)) for core in cores] for name in robots}
+        each = {
+            name: [stack.enter_context(_on_core(core, name)) for core in cores] for name in robots
+        }
         for turn in range(turns):
             for name in robots:
                 say(f"turn {turn + 1}/{turns}: {name}")
                 rates = _mean([_round(rspo[name], each[name]) for _ in range(rounds)])
                 if with_sb3:
-                    rates |= {f"sb3 {kind}": sb3("train", name, kind, SB3_UPDATES) for kind in ("dummy", "subproc")}
+                    rates |= {
+                        f"sb3 {kind}": sb3("train", name, kind, SB3_UPDATES)
+                        for kind in ("dummy", "subproc")
+                    }
                 if with_envpool:
-                    rates |= {"stepper": rspo[name]("step", *STEPPED), "envpool": envpool("step", name, *STEPPED)}
+                    rates |= {
+                        "stepper": rspo[name]("step", *STEPPED),
+                        "envpool": envpool("step", name, *STEPPED),
+                    }
                 data["rates"][name].append(rates)
     return data
 
@@ -275,7 +328,8 @@ def _on_core(core: int, name: str) -> Worker:
 
 
 def _round(rspo: Worker, each: list[Worker]) -> dict[str, float]:
-    """A little of each: the physics on every core at the same time, a run on all of them, a run on every one."""
+    """A little of each: the physics on every core at the same time, a run on all of them, a run on
+    every one."""
     with ThreadPoolExecutor(len(each)) as pool:
         physics = sum(pool.map(lambda one: one("physics"), each))
         together = rspo("train")
@@ -301,13 +355,18 @@ def markdown(data: dict[str, Any]) -> str:
         f"|---|{'---:|' * len(head)}",
     ]
     for name, turns in data["rates"].items():
-        middle = lambda value, turns=turns: statistics.median(map(value, turns))  # noqa: E731
+        middle = lambda value, turns=turns: statistics.median(map(value, turns))
         rates = [f"{middle(lambda t, c=c: t[c]):,.0f}" for c in columns]
-        ratios = [f"{middle(lambda t, one=one, other=other: t[one] / t[other]):.2f}" for one, other in pairs]
+        ratios = [
+            f"{middle(lambda t, one=one, other=other: t[one] / t[other]):.2f}"
+            for one, other in pairs
+        ]
         lines.append(f"| {name} | {' | '.join(rates + ratios)} |")
-    together = lambda one, turns: sum(1 / turn[one] for turn in turns)  # noqa: E731  (seconds for a step of each robot)
+    together = lambda one, turns: sum(1 / turn[one] for turn in turns)
     turns = list(zip(*data["rates"].values(), strict=True))
-    ratios = [f"{statistics.median(together(b, t) / together(a, t) for t in turns):.2f}" for a, b in pairs]
+    ratios = [
+        f"{statistics.median(together(b, t) / together(a, t) for t in turns):.2f}" for a, b in pairs
+    ]
     lines.append(f"| a step of each | {' | '.join([' '] * len(columns) + ratios)} |")
     return "\n".join(lines) + "\n"
 

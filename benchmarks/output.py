@@ -12,11 +12,15 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def command(what: str, out: str, measure: Callable[[bool], dict[str, Any]], markdown: Callable[[Any], str]) -> None:
+def command(
+    what: str, out: str, measure: Callable[[bool], dict[str, Any]], markdown: Callable[[Any], str]
+) -> None:
     """A benchmark's command line: measure, in earnest or quickly, and publish."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--out", type=Path, default=Path(out), help="the JSON file to write")
-    parser.add_argument("--quick", action="store_true", help="tiny settings: numbers without meaning")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny settings: numbers without meaning"
+    )
     options = parser.parse_args()
     data = measure(options.quick)
     publish(options.out, data, markdown(data))

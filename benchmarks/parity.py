@@ -1,4 +1,5 @@
-"""Do the NumPy games play as rspo's does? Random actions, whole episodes, replayed in JAX step by step."""
+"""Do the NumPy games play as rspo's does? Random actions, whole episodes, replayed in JAX step by
+step."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +12,8 @@ from jax import Array
 
 from rspo.envs.four_goals import AGENT_SIZE, FourGoals
 
-ROUNDING = 1e-5  # landmarks nearer to their edge than this may be touched in one arithmetic and missed in another
+# landmarks nearer to their edge than this may be touched in one arithmetic and missed in another
+ROUNDING = 1e-5
 MODES = ("easy", "medium", "hard")
 
 
@@ -46,7 +48,9 @@ def play_gym(mode: str, episodes: int, rng: np.random.Generator) -> Iterator[Epi
             obs, reward, terminated, truncated, _ = game.step(actions[-1])
             rows.append(obs)
             rewards.append(reward)
-        yield Episode(np.array(game.goals), np.array(rows), np.array(actions), np.array(rewards), terminated)
+        yield Episode(
+            np.array(game.goals), np.array(rows), np.array(actions), np.array(rewards), terminated
+        )
 
 
 def play_numpy(mode: str, episodes: int, rng: np.random.Generator) -> Iterator[Episode]:
@@ -64,16 +68,19 @@ def play_numpy(mode: str, episodes: int, rng: np.random.Generator) -> Iterator[E
             rewards.append(reward[i])
             if done[i]:
                 terminated = not infos[i]["TimeLimit.truncated"]
-                yield Episode(goals[i], np.array(rows), np.array(taken), np.array(rewards), terminated)
+                yield Episode(
+                    goals[i], np.array(rows), np.array(taken), np.array(rewards), terminated
+                )
                 running[i] = ([obs[i]], [], [])
                 played += 1
 
 
 def compare(mode: str, episodes: list[Episode]) -> int:
-    """Replay all in one jitted program, padded to the horizon; give the number that could be compared."""
+    """Replay all in one jitted program, padded to the horizon; give the number that could be
+    compared."""
     game = FourGoals(mode)
     goals = np.stack([episode.goals for episode in episodes]).astype(np.float32)
-    pad = lambda x: np.pad(x, (0, game.spec.horizon - len(x)))  # noqa: E731
+    pad = lambda x: np.pad(x, (0, game.spec.horizon - len(x)))
     actions = np.stack([pad(episode.action) for episode in episodes]).astype(np.int32)
     first, after, reward, terminated = jax.device_get(
         jax.jit(jax.vmap(lambda g, a: replay(game, g, a)))(goals, actions)
@@ -85,18 +92,25 @@ def compare(mode: str, episodes: list[Episode]) -> int:
         if (np.abs(distance - (game.sizes + AGENT_SIZE)) < ROUNDING).any():
             continue
         expected = np.concatenate([first[i][None], after[i, :t]])
-        np.testing.assert_allclose(episode.obs, expected, atol=2e-6, err_msg=f"observations, {mode}")
-        np.testing.assert_allclose(episode.reward, reward[i, :t], atol=1e-6, err_msg=f"rewards, {mode}")
+        np.testing.assert_allclose(
+            episode.obs, expected, atol=2e-6, err_msg=f"observations, {mode}"
+        )
+        np.testing.assert_allclose(
+            episode.reward, reward[i, :t], atol=1e-6, err_msg=f"rewards, {mode}"
+        )
         ends = np.append(np.zeros(t - 1, bool), episode.terminated)
         np.testing.assert_array_equal(ends, terminated[i, :t], err_msg=f"terminations, {mode}")
-        assert episode.terminated or t == game.spec.horizon, f"an episode of {mode} was cut at step {t}"
+        assert episode.terminated or t == game.spec.horizon, (
+            f"an episode of {mode} was cut at step {t}"
+        )
         compared += 1
     assert compared > 0.9 * len(episodes), f"only {compared} episodes of {mode} could be compared"
     return compared
 
 
 def replay(game: FourGoals, goals: Array, actions: Array) -> tuple[Array, Array, Array, Array]:
-    """One episode in rspo's own game: first observation; observation, reward and termination after each action."""
+    """One episode in rspo's own game: first observation; observation, reward and termination after
+    each action."""
     state, first = game.reset((goals.ravel() + 1.0) / 2.0)
     no_noise = actions[:0].astype(np.float32)
 

@@ -17,10 +17,13 @@ def markdown(data: dict[str, Any]) -> str:
 
 
 def _header(data: dict[str, Any]) -> str:
-    compiled = ", ".join(f"{game} {seconds:.1f} s" for game, seconds in data["compile_seconds"].items())
+    compiled = ", ".join(
+        f"{game} {seconds:.1f} s" for game, seconds in data["compile_seconds"].items()
+    )
     return (
         f"# Training speed\n\n{machine.sentence(data['machine'])}\n\nMedian (lowest to highest) of "
-        f"{data['settings']['repetitions']} interleaved repetitions. Compiling rspo's training program is not in the "
+        f"{data['settings']['repetitions']} interleaved repetitions. Compiling rspo's training "
+        "program is not in the "
         f"steps per second: {compiled}."
     )
 
@@ -28,8 +31,10 @@ def _header(data: dict[str, Any]) -> str:
 def _training(data: dict[str, Any]) -> str:
     """Who trains how fast. A ratio is taken within each repetition, and then its median."""
     note = (
-        "Same game, network, batch, epochs and loss. In rspo an episode that ends early stands still until the "
-        "horizon, and its remaining steps are trained on too; Stable-Baselines3 starts the next episode. *Game steps* "
+        "Same game, network, batch, epochs and loss. In rspo an episode that ends early stands "
+        "still until the "
+        "horizon, and its remaining steps are trained on too; Stable-Baselines3 starts the next "
+        "episode. *Game steps* "
         "leave the standing still out, at its share over a whole iteration: "
         + ", ".join(f"{1 - data['whole_iteration'][game]['live']:.0%} in {game}" for game in GAMES)
         + ". The ratios say how many times as fast rspo with no references is."
@@ -38,7 +43,9 @@ def _training(data: dict[str, Any]) -> str:
     for game in GAMES:
         live = data["whole_iteration"][game]["live"]
         ours = _speeds(data, f"rspo {game} 0")
-        contenders = [(f"**rspo**, {kept} references", f"rspo {game} {kept}", live) for kept in (0, 6)]
+        contenders = [
+            (f"**rspo**, {kept} references", f"rspo {game} {kept}", live) for kept in (0, 6)
+        ]
         for kind, setup in data["chosen"].items():
             title = f"Stable-Baselines3, {KINDS[kind]}, {Setup(*setup).envs} environments"
             contenders.append((title, f"sb3 {game} {kind}", 1.0))
@@ -60,7 +67,8 @@ def _training(data: dict[str, Any]) -> str:
 
 
 def _setups(data: dict[str, Any]) -> str:
-    """What was tried to find Stable-Baselines3's best; the best of each kind went into the table above."""
+    """What was tried to find Stable-Baselines3's best; the best of each kind went into the table
+    above."""
     chosen = {tuple(setup) for setup in data["chosen"].values()}
     rows = []
     for trial in data["pilot"]:
@@ -126,11 +134,19 @@ def _arithmetic(data: dict[str, Any]) -> str:
 
 def _startup(data: dict[str, Any]) -> str:
     rows = []
-    for sign, title in (("first_return", "first return on the screen"), ("first_strategy", "first finished strategy")):
+    for sign, title in (
+        ("first_return", "first return on the screen"),
+        ("first_strategy", "first finished strategy"),
+    ):
         for cache in ("cold", "warm"):
             times = [run[cache][sign] for run in data["startup_seconds"]]
             rows.append((title, cache, f"{median(times):.1f}", _spread(times, "{:.1f}".format)))
-    head = ("`rspo discover four-goals-easy`, new process", "compilation cache", "seconds", "spread")
+    head = (
+        "`rspo discover four-goals-easy`, new process",
+        "compilation cache",
+        "seconds",
+        "spread",
+    )
     return "## Time to the first useful output\n\n" + _table(head, rows)
 
 

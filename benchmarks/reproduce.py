@@ -2,9 +2,9 @@
 
     python benchmarks/reproduce.py four-goals --jobs 2
 
-Every job is an ordinary `rspo discover` on one core, in its own run folder below --runs; started again, this script
-resumes what is unfinished and skips what is done, be it in --runs or already in results/. The tables there are
-rewritten whenever a job ends; delete them to begin anew.
+Every job is an ordinary `rspo discover` on one core, in its own run folder below --runs; started
+again, this script resumes what is unfinished and skips what is done, be it in --runs or already in
+results/. The tables there are rewritten whenever a job ends; delete them to begin anew.
 """
 
 import argparse
@@ -35,15 +35,28 @@ class Job:
 
     @property
     def name(self) -> str:
-        return "-".join(filter(None, (self.env, self.objective, self.variant.replace(" ", "-"), f"seed{self.seed}")))
+        return "-".join(
+            filter(
+                None, (self.env, self.objective, self.variant.replace(" ", "-"), f"seed{self.seed}")
+            )
+        )
 
     @property
     def command(self) -> list[str]:
-        return ["discover", self.env, "--objective", self.objective, "--seed", str(self.seed), *self.flags]
+        return [
+            "discover",
+            self.env,
+            "--objective",
+            self.objective,
+            "--seed",
+            str(self.seed),
+            *self.flags,
+        ]
 
 
-# Presets are made on seeds below 100 and published on others. Like the paper's figure: five seeds of seven iterations.
-# More seeds have four, which tell how often RSPO finds the four goals in as many.
+# Presets are made on seeds below 100 and published on others. Like the paper's figure: five seeds
+# of seven iterations. More seeds have four, which tell how often RSPO finds the four goals in as
+# many.
 FOUR = ("--iterations", "4")
 FOUR_GOALS = [
     Job(f"four-goals-{mode}", objective, seed, flags=() if seed < 105 else FOUR)
@@ -82,7 +95,11 @@ MONSTER_HUNT_ROWS = [
     ("no-intrinsic", "", TEN),
     ("pg", "", TEN),
     ("no-switch", "no release", (*TEN, "--method.release", "0")),
-    ("no-switch", "r_B alone and no release", (*TEN, "--method.lambda-r", "0", "--method.release", "0")),
+    (
+        "no-switch",
+        "r_B alone and no release",
+        (*TEN, "--method.lambda-r", "0", "--method.release", "0"),
+    ),
 ]
 # One seed after the other, so that what is done is comparable; the preset has all of them.
 MONSTER_HUNT = [
@@ -90,10 +107,12 @@ MONSTER_HUNT = [
     for seed in HELD_OUT
     for objective, variant, flags in (MONSTER_HUNT_ROWS if seed < 103 else MONSTER_HUNT_ROWS[:1])
 ]
-# A return unlike any kept policy's, paid for at the end, instead of unusual actions (docs/experiments.md). The discount
-# of 0.98 and the falling rates make policies meet at once and stop sharply.
+# A return unlike any kept policy's, paid for at the end, instead of unusual actions
+# (docs/experiments.md). The discount of 0.98 and the falling rates make policies meet at once and
+# stop sharply.
 RETURN_MEASURE = (
-    "--measure.of return --measure.alpha 0.14 --measure.least 2 --method.paid end --method.rejected zero "
+    "--measure.of return --measure.alpha 0.14 --measure.least 2 --method.paid end "
+    "--method.rejected zero "
     "--method.switch hard --method.lambda-b 0 --method.ungated 0.25 --method.ungated-every 10 "
     "--ppo.entropy-coefficient 0.02 --ppo.gamma 0.98 --ppo.updates 400 --ppo.decay 0.4 1.0 "
     "--ppo.entropy-decay 0.4 1.0"
@@ -110,11 +129,16 @@ ESCALATION = [
 # One seed of every robot, then two more of two of them.
 ROBOTS = [
     Job(robot, objective, seed)
-    for seed, robots in ((0, robot_tables.ROBOTS), (1, ("half-cheetah", "hopper")), (2, ("half-cheetah", "hopper")))
+    for seed, robots in (
+        (0, robot_tables.ROBOTS),
+        (1, ("half-cheetah", "hopper")),
+        (2, ("half-cheetah", "hopper")),
+    )
     for robot in robots
     for objective in ("rspo", "pg")
 ]
-# Half the updates of the preset: with all of them two policies are as diverse as can be, whatever alpha is.
+# Half the updates of the preset: with all of them two policies are as diverse as can be, whatever
+# alpha is.
 SHORT = ("--iterations", "2", "--ppo.updates", "240")
 ROBOT_ALPHA = [
     Job("half-cheetah", "rspo", 0, f"alpha-{alpha}", (*SHORT, "--measure.alpha", alpha))
@@ -124,7 +148,8 @@ ROBOT_ALPHA = [
 
 @dataclass(frozen=True)
 class Experiment:
-    """Jobs, the table of their results, and what to measure of a finished run beyond its summary."""
+    """Jobs, the table of their results, and what to measure of a finished run beyond its
+    summary."""
 
     jobs: list[Job]
     tabulate: Callable[[list[dict]], str]
@@ -132,10 +157,14 @@ class Experiment:
 
 
 EXPERIMENTS = {
-    "four-goals": Experiment(FOUR_GOALS, four_goals_tables.counts_and_returns, four_goals_tables.measure),
+    "four-goals": Experiment(
+        FOUR_GOALS, four_goals_tables.counts_and_returns, four_goals_tables.measure
+    ),
     "four-goals-choices": Experiment(FOUR_GOALS_CHOICES, four_goals_tables.choices),
     "monster-hunt": Experiment(MONSTER_HUNT, stag_hunt_tables.monster_hunt),
-    "escalation": Experiment(ESCALATION, stag_hunt_tables.escalation, stag_hunt_tables.measure_equilibria),
+    "escalation": Experiment(
+        ESCALATION, stag_hunt_tables.escalation, stag_hunt_tables.measure_equilibria
+    ),
     "robots": Experiment(ROBOTS, robot_tables.robots, robot_tables.measure),
     "robot-alpha": Experiment(ROBOT_ALPHA, robot_tables.alpha, robot_tables.measure),
 }
@@ -160,13 +189,19 @@ class Results:
     """What is known so far, in results/NAME.json and, as tables, in results/NAME.md."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.json, self.table, self.experiment = folder / f"{name}.json", folder / f"{name}.md", EXPERIMENTS[name]
+        self.json, self.table, self.experiment = (
+            folder / f"{name}.json",
+            folder / f"{name}.md",
+            EXPERIMENTS[name],
+        )
         rows = json.loads(self.json.read_text()) if self.json.exists() else []
         self.rows = {row["job"]: row for row in rows}
         self.lock = threading.Lock()
 
     def add(self, job: Job, folder: Path) -> None:
-        summary = json.loads((folder / "summary.json").read_text()) | self.experiment.measure(folder)
+        summary = json.loads((folder / "summary.json").read_text()) | self.experiment.measure(
+            folder
+        )
         with self.lock:
             self.rows[job.name] = {"job": job.name, "variant": job.variant, **summary}
             rows = sorted(self.rows.values(), key=lambda row: row["job"])
@@ -177,9 +212,13 @@ class Results:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("experiment", choices=EXPERIMENTS)
-    parser.add_argument("--jobs", type=int, default=2, help="how many at a time, each on its own core")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="how many at a time, each on its own core"
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the run folders go")
     parser.add_argument("--results", type=Path, default=Path("results"), help="where the tables go")
     options = parser.parse_args()

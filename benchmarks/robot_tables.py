@@ -1,4 +1,5 @@
-"""The robots beside the paper's numbers: returns of every iteration, Population Diversity, and what alpha does."""
+"""The robots beside the paper's numbers: returns of every iteration, Population Diversity, and what
+alpha does."""
 
 import dataclasses
 import math
@@ -32,26 +33,37 @@ PAPER_DIVERSITY = {
 }
 PAPER_ALPHA = {"0.5": "0.604", "1.0": "0.676", "1.5": "0.687", "2.0": "0.748"}  # Humanoid
 COMMAND = (
-    "Made by `python benchmarks/reproduce.py {0} --jobs 2` with the presets{1}; every policy of every run is in "
+    "Made by `python benchmarks/reproduce.py {0} --jobs 2` with the presets{1}; every policy of "
+    "every run is in "
     "`{0}.json`."
 )
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Population Diversity of all policies of a run, whatever was judged of them, and how much they were trained."""
+    """Population Diversity of all policies of a run, whatever was judged of them, and how much they
+    were trained."""
     run = Run.open(folder)
     strategies = list(run.load())
     states = run.visited(strategies)
     obs = np.concatenate(states).astype(np.float32)
-    actions = np.stack([np.clip(np.asarray(strategy.policy(obs).mode()), -1, 1) for strategy in strategies])
+    actions = np.stack(
+        [np.clip(np.asarray(strategy.policy(obs).mode()), -1, 1) for strategy in strategies]
+    )
     whose = "all policies"
     scores = {
         "p1": diversity_of(strategies, states, 1.0, whose),
         "wider": diversity_of(strategies, states, WIDER, whose),
-        "dvd": dvd_diversity(actions, length=1.0, source=f"sampled episodes of {whose}, equally many from each"),
+        "dvd": dvd_diversity(
+            actions, length=1.0, source=f"sampled episodes of {whose}, equally many from each"
+        ),
     }
-    training = {"steps": run.config.ppo.updates * run.config.ppo.batch, "alpha": run.config.measure.alpha}
-    return training | {"diversity": {name: dataclasses.asdict(score) for name, score in scores.items()}}
+    training = {
+        "steps": run.config.ppo.updates * run.config.ppo.batch,
+        "alpha": run.config.measure.alpha,
+    }
+    return training | {
+        "diversity": {name: dataclasses.asdict(score) for name, score in scores.items()}
+    }
 
 
 def robots(rows: list[Summary]) -> str:
@@ -70,9 +82,12 @@ def _training(rows: list[Summary]) -> list[str]:
         steps[row["env"]].add(row["steps"])
     text = ", ".join(f"{robot} {max(steps[robot]) / 1e6:.2f}" for robot in ROBOTS if robot in steps)
     return [
-        f"Million environment steps a policy, the same for both methods: {text}. The paper does not say its own. "
-        "Returns are of 32 episodes of up to 512 steps, which end at a fall; actions sampled, greedy in brackets. "
-        "Gaits: the name that greedy episodes show, / the sampled ones if they differ; * novel, - failed. Distinct "
+        f"Million environment steps a policy, the same for both methods: {text}. The paper does "
+        "not say its own. "
+        "Returns are of 32 episodes of up to 512 steps, which end at a fall; actions sampled, "
+        "greedy in brackets. "
+        "Gaits: the name that greedy episodes show, / the sampled ones if they differ; * novel, - "
+        "failed. Distinct "
         "ones are those that both show, without failed policies."
     ]
 
@@ -85,7 +100,9 @@ def _returns(groups: dict[tuple[str, str], list[Summary]], robot: str) -> list[s
     ]
     for method in METHODS:
         for row in groups.get((robot, method), []):
-            cells = [f"{s['return_mean']:.0f} ({s['greedy_return_mean']:.0f})" for s in row["strategies"]]
+            cells = [
+                f"{s['return_mean']:.0f} ({s['greedy_return_mean']:.0f})" for s in row["strategies"]
+            ]
             lines.append(f"| {method} | {row['seed']} | {' | '.join(cells)} | {_distinct(row)} |")
     return lines
 
@@ -107,8 +124,10 @@ def _diversities(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
     lines = [
         "## Population Diversity",
         "",
-        "Of a run's five policies, each seed. The paper does not give the scale p of its kernel, so compare methods, "
-        "not its numbers with these. DvD's kernel is on greedy actions. States: 64 from sampled episodes of each "
+        "Of a run's five policies, each seed. The paper does not give the scale p of its kernel, "
+        "so compare methods, "
+        "not its numbers with these. DvD's kernel is on greedy actions. States: 64 from sampled "
+        "episodes of each "
         "policy (docs/diversity.md).",
         "",
         f"| | kernel | {' | '.join(ROBOTS)} |",
@@ -126,7 +145,9 @@ def _scores(rows: Sequence[Summary], kernel: str) -> str:
     values = [row["diversity"][kernel]["value"] for row in rows]
     if len(values) < 2:
         return "".join(f"{value:.3f}" for value in values) or "-"
-    return f"{mean(values):.3f} ({stdev(values):.3f}): {' '.join(f'{value:.3f}' for value in values)}"
+    return (
+        f"{mean(values):.3f} ({stdev(values):.3f}): {' '.join(f'{value:.3f}' for value in values)}"
+    )
 
 
 def alpha(rows: list[Summary]) -> str:
@@ -147,11 +168,17 @@ def alpha(rows: list[Summary]) -> str:
         "",
         COMMAND.format("robot-alpha", " but for alpha, two iterations and 240 updates"),
         "",
-        f"Half-Cheetah, {rows[0]['steps'] / 1e6:.2f} million steps a policy, seed {rows[0]['seed']}: the first policy "
+        f"Half-Cheetah, {rows[0]['steps'] / 1e6:.2f} million steps a policy, seed "
+        f"{rows[0]['seed']}: the first policy "
         "is the same in all rows.",
         "",
         "| " + " | ".join(name for name, _ in columns) + " |",
         "|---" * len(columns) + "|",
     ]
     rows = sorted(rows, key=lambda row: row["alpha"])
-    return "\n".join([*lines, *("| " + " | ".join(cell(row) for _, cell in columns) + " |" for row in rows)]) + "\n"
+    return (
+        "\n".join(
+            [*lines, *("| " + " | ".join(cell(row) for _, cell in columns) + " |" for row in rows)]
+        )
+        + "\n"
+    )

@@ -1,4 +1,5 @@
-"""rspo's own training, driven as `rspo discover` drives it, and the arithmetic the cores can do at best."""
+"""rspo's own training, driven as `rspo discover` drives it, and the arithmetic the cores can do at
+best."""
 
 import dataclasses
 import time
@@ -24,7 +25,9 @@ class RspoSide:
 
     def __init__(self) -> None:
         use_cores()
-        jax.config.update("jax_enable_compilation_cache", False)  # the time to compile is one of the results
+        jax.config.update(
+            "jax_enable_compilation_cache", False
+        )  # the time to compile is one of the results
         self.tools: dict[str, Tools] = {}
         self.collectors: dict[str, Any] = {}
 
@@ -47,28 +50,38 @@ class RspoSide:
         return tools.trainer(capacity(tools.config.iterations))
 
     def _start(self, env: str, kept: int, rejecting: float = 0.0) -> tuple[Any, Any, Any]:
-        """Fresh weights with `kept` references, of which a share rejects all episodes; the others accept all.
+        """Fresh weights with `kept` references, of which a share rejects all episodes; the others
+        accept all.
 
-        What they are does not matter for the time, but that does: only those that reject need prediction errors. And so
-        they do in the part of an iteration that a preset leaves ungated, so this is half-way through one.
+        What they are does not matter for the time, but that does: only those that reject need
+        prediction errors. And so they do in the part of an iteration that a preset leaves ungated,
+        so this is half-way through one.
         """
         tools = self.tools[env]
         nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
         memory = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), tools.shapes[1])
-        begun = lambda i: self._trainer(env).init(keys(tools.config, i, 1).weights[None])  # noqa: E731
-        policies = [jax.device_get(tools.playing(member(begun(i).policy, 0), 0)) for i in range(kept)]
+        begun = lambda i: self._trainer(env).init(keys(tools.config, i, 1).weights[None])
+        policies = [
+            jax.device_get(tools.playing(member(begun(i).policy, 0), 0)) for i in range(kept)
+        ]
         deltas = np.where(np.arange(kept) < round(rejecting * kept), np.inf, 0.0)
-        strategies = [Strategy(i, "novel", nobody, policies[i], float(deltas[i]), memory, 1) for i in range(kept)]
+        strategies = [
+            Strategy(i, "novel", nobody, policies[i], float(deltas[i]), memory, 1)
+            for i in range(kept)
+        ]
         references = tools.references(Archive(tools.config, strategies))
         room = capacity(tools.config.iterations) - len(references.mask)
-        grown = lambda leaf: np.pad(leaf, [(0, room)] + [(0, 0)] * (np.ndim(leaf) - 1))  # noqa: E731
+        grown = lambda leaf: np.pad(leaf, [(0, room)] + [(0, 0)] * (np.ndim(leaf) - 1))
         references = jax.device_put(jax.tree.map(grown, references))
-        skip = lambda state: eqx.tree_at(lambda s: s.update, state, state.update + tools.config.ppo.updates // 2)  # noqa: E731
+        skip = lambda state: eqx.tree_at(
+            lambda s: s.update, state, state.update + tools.config.ppo.updates // 2
+        )
         state = jax.jit(skip, out_shardings=everywhere())(begun(kept))
         return state, references, keys(tools.config, kept, 1).train[None]
 
     def train(self, env: str, kept: int, updates: int, rejecting: float = 0.0) -> dict[str, float]:
-        """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as `rspo discover` does."""
+        """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as
+        `rspo discover` does."""
         advance = self._trainer(env).advance
         state, references, key = self._start(env, kept, rejecting)
         jax.block_until_ready((state, references))
@@ -84,14 +97,18 @@ class RspoSide:
         return {"seconds": seconds, "steps": updates * preset(env).ppo.batch, "live": live}
 
     def rollout(self, env: str, updates: int) -> dict[str, float]:
-        """Collect `updates` batches with a fresh policy and do nothing with them; cores share the episodes."""
+        """Collect `updates` batches with a fresh policy and do nothing with them; cores share the
+        episodes."""
         config, world = self.tools[env].config, make(env)
         if env not in self.collectors:
             collect = collector(world)
-            play = lambda policy, key: collect(policy, config.episodes(world.spec), key).samples  # noqa: E731
-            shared = lambda samples: jax.tree.map(lambda leaf: share(leaf, axis=1), samples)  # noqa: E731
+            play = lambda policy, key: collect(policy, config.episodes(world.spec), key).samples
+            shared = lambda samples: jax.tree.map(lambda leaf: share(leaf, axis=1), samples)
             self.collectors[env] = jax.jit(lambda policy, key: shared(play(policy, key)))
-        policy, keys = member(self._start(env, 0)[0].policy, 0), jax.random.split(jax.random.key(0), updates)
+        policy, keys = (
+            member(self._start(env, 0)[0].policy, 0),
+            jax.random.split(jax.random.key(0), updates),
+        )
         jax.block_until_ready(keys)
         start = time.perf_counter()
         for key in keys:

@@ -47,7 +47,10 @@ class Sb3Side:
             self._learn(place, 1)
         start = time.perf_counter()
         self._learn(place, updates)
-        return {"seconds": time.perf_counter() - start, "steps": updates * preset(setup.env).ppo.batch}
+        return {
+            "seconds": time.perf_counter() - start,
+            "steps": updates * preset(setup.env).ppo.batch,
+        }
 
     def _learn(self, place: tuple[str, str, int], updates: int) -> None:
         steps = updates * preset(place[0]).ppo.batch
@@ -67,7 +70,13 @@ def _learner(setup: Setup) -> PPO:
 def _games(setup: Setup) -> VecEnv:
     mode = setup.env.removeprefix("four-goals-")
     if setup.kind.startswith("numpy"):
-        return FourGoalsNumpy(mode, setup.envs, "terminate" if setup.kind == "numpy-terminate" else "truncate")
+        return FourGoalsNumpy(
+            mode, setup.envs, "terminate" if setup.kind == "numpy-terminate" else "truncate"
+        )
     makers = [partial(FourGoalsGym, mode)] * setup.envs
     # Forked, because that starts at once; the speed afterwards is the same.
-    return SubprocVecEnv(makers, start_method="fork") if setup.kind == "subproc" else DummyVecEnv(makers)
+    return (
+        SubprocVecEnv(makers, start_method="fork")
+        if setup.kind == "subproc"
+        else DummyVecEnv(makers)
+    )

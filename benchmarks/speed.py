@@ -1,11 +1,12 @@
-"""How fast rspo trains, against Stable-Baselines3 on the same game, and where it stands by the cores' arithmetic.
+"""How fast rspo trains, against Stable-Baselines3 on the same game, and where it stands by the
+cores' arithmetic.
 
     pip install "rspo[bench]"
     python benchmarks/speed.py --out results/speed.json
 
-Everything is measured in one run, in turns, several times over; the machine should have nothing else to do. Takes about
-five minutes on two cores. Writes all repetitions as JSON, and tables as Markdown beside it. `--quick` only shows that
-it works.
+Everything is measured in one run, in turns, several times over; the machine should have nothing
+else to do. Takes about five minutes on two cores. Writes all repetitions as JSON, and tables as
+Markdown beside it. `--quick` only shows that it works.
 """
 
 import time
@@ -84,35 +85,56 @@ def measure(quick: bool) -> dict[str, Any]:
         sb3("close", *(Setup(*setup) for setup in data["chosen"].values()))
         rounds(settings, data, rspo, sb3)
         say("whole iterations")
-        data["whole_iteration"] = {game: rspo("train", game, 0, whole(settings, game)) for game in GAMES}
+        data["whole_iteration"] = {
+            game: rspo("train", game, 0, whole(settings, game)) for game in GAMES
+        }
     data["startup_seconds"] = list(starts(settings))
     data["flops_formula"] = FORMULA
-    data["update_flops"] = {f"{game} {kept}": update_flops_of(game, kept) for game in GAMES for kept in (0, 6)}
+    data["update_flops"] = {
+        f"{game} {kept}": update_flops_of(game, kept) for game in GAMES for kept in (0, 6)
+    }
     data["total_seconds"] = time.perf_counter() - start
     return data
 
 
 def pilot(settings: Settings, sb3: Worker) -> Iterator[dict[str, Any]]:
     """Short trials of every setting that Stable-Baselines3 may profit from."""
-    setups = [Setup(GAMES[0], kind, n, k) for kind, counts in settings.envs for n in counts for k in settings.threads]
+    setups = [
+        Setup(GAMES[0], kind, n, k)
+        for kind, counts in settings.envs
+        for n in counts
+        for k in settings.threads
+    ]
     for i, setup in enumerate(setups, 1):
         trial = sb3("train", setup, settings.pilot_updates)
-        say(f"trial {i}/{len(setups)}: {setup.kind}, {setup.envs} environments, {setup.threads} threads: {pace(trial)}")
+        say(
+            f"trial {i}/{len(setups)}: {setup.kind}, {setup.envs} environments, {setup.threads} "
+            f"threads: {pace(trial)}"
+        )
         yield {"setup": setup, **trial}
         if i < len(setups) and setups[i][:3] != setup[:3]:
             sb3("close")  # processes that wait still take memory
 
 
 def best(trials: list[dict[str, Any]], kind: str) -> Setup:
-    return max((t for t in trials if t["setup"].kind == kind), key=lambda t: t["steps"] / t["seconds"])["setup"]
+    return max(
+        (t for t in trials if t["setup"].kind == kind), key=lambda t: t["steps"] / t["seconds"]
+    )["setup"]
 
 
 def rounds(settings: Settings, data: dict[str, Any], rspo: Worker, sb3: Worker) -> None:
-    """All contenders in turns; every second time backwards, so that none always follows the same one."""
-    ours = [(GAMES[0], kept) for kept in settings.references] + [(GAMES[1], kept) for kept in (0, 6)]
+    """All contenders in turns; every second time backwards, so that none always follows the same
+    one."""
+    ours = [(GAMES[0], kept) for kept in settings.references] + [
+        (GAMES[1], kept) for kept in (0, 6)
+    ]
     theirs = [setup._replace(env=game) for game in GAMES for setup in data["chosen"].values()]
-    turns = [(f"rspo {game} {kept}", rspo, (game, kept, settings.rspo_updates)) for game, kept in ours]
-    turns += [(f"sb3 {setup.env} {setup.kind}", sb3, (setup, settings.sb3_updates)) for setup in theirs]
+    turns = [
+        (f"rspo {game} {kept}", rspo, (game, kept, settings.rspo_updates)) for game, kept in ours
+    ]
+    turns += [
+        (f"sb3 {setup.env} {setup.kind}", sb3, (setup, settings.sb3_updates)) for setup in theirs
+    ]
     for _, contender, arguments in turns:
         contender("train", *arguments[:-1], 1)  # nobody's first time counts
     data["rounds"], data["peak_flops"] = [], {"jax": [], "numpy": []}
@@ -135,7 +157,10 @@ def whole(settings: Settings, game: str) -> int:
 def starts(settings: Settings) -> Iterator[dict[str, dict[str, float]]]:
     for i in range(1, settings.starts + 1):
         result = cold_and_warm(GAMES[0])
-        say(f"start {i}/{settings.starts}: " + ", ".join(f"{k} {v['first_return']:.1f} s" for k, v in result.items()))
+        say(
+            f"start {i}/{settings.starts}: "
+            + ", ".join(f"{k} {v['first_return']:.1f} s" for k, v in result.items())
+        )
         yield result
 
 

@@ -13,19 +13,28 @@ SIGNS = {"first_return": rb"return -?\d", "first_strategy": rb"(novel|duplicate|
 
 
 def cold_and_warm(env: str) -> dict[str, dict[str, float]]:
-    """Seconds to each sign, from an empty compilation cache and then from the one that this start has filled."""
+    """Seconds to each sign, from an empty compilation cache and then from the one that this start
+    has filled."""
     with tempfile.TemporaryDirectory() as folder:
         return {name: first_output(env, Path(folder), name) for name in ("cold", "warm")}
 
 
 def first_output(env: str, folder: Path, name: str) -> dict[str, float]:
-    """Start the command on a terminal, note when each sign first shows, and stop it after the last."""
+    """Start the command on a terminal, note when each sign first shows, and stop it after the
+    last."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "rspo", "discover", env, "--out", str(folder / f"run-{name}")]
-    surroundings = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "TERM": "xterm", "COLUMNS": "160"}
+    surroundings = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "TERM": "xterm",
+        "COLUMNS": "160",
+    }
     surroundings.pop("JAX_COMPILATION_CACHE_DIR", None)
     start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, stdin=theirs, env=surroundings)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=theirs, stdin=theirs, env=surroundings
+    )
     os.close(theirs)
     seen, screen = {}, b""
     try:

@@ -12,7 +12,9 @@ from typing import Any
 
 from product import lacking
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 DRIVER = shutil.which("chromedriver")
 ARTEFACTS = Path(os.environ.get("RSPO_SCREENSHOTS", Path(__file__).parent.parent / "screenshots"))
 FLAGS = (
@@ -29,7 +31,10 @@ FLAGS = (
 
 def needs_browser() -> None:
     if not BROWSER or not DRIVER:
-        lacking("no Chromium with chromedriver on this machine (Debian: apt-get install chromium chromium-driver)")
+        lacking(
+            "no Chromium with chromedriver on this machine (Debian: apt-get install chromium "
+            "chromium-driver)"
+        )
 
 
 @contextmanager
@@ -52,7 +57,8 @@ def chromium() -> Iterator[Any]:
 
 
 def show(driver: Any, page: Path, width: int = 1280, height: int = 1000, **media: str) -> None:
-    """Open a page; `media` as `prefers_color_scheme="dark"`. What was logged before is forgotten."""
+    """Open a page; `media` as `prefers_color_scheme="dark"`. What was logged before is
+    forgotten."""
     features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -65,13 +71,19 @@ def show(driver: Any, page: Path, width: int = 1280, height: int = 1000, **media
 def requests(driver: Any) -> list[str]:
     """Every address that the page asked for."""
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    return [
+        m["params"]["request"]["url"]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
+    ]
 
 
 def screenshot(driver: Any, name: str) -> None:
     """The whole page, kept for people to look at."""
     size = driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
     clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 6000), "scale": 1}
-    shot = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    shot = driver.execute_cdp_cmd(
+        "Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip}
+    )
     ARTEFACTS.mkdir(exist_ok=True)
     (ARTEFACTS / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))

@@ -1,4 +1,5 @@
-"""Shared by all tests: compiled programs, kept between runs so that tests start fast, and some runs of the product."""
+"""Shared by all tests: compiled programs, kept between runs so that tests start fast, and some runs
+of the product."""
 
 import json
 import os
@@ -17,9 +18,12 @@ _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(Path(_HOME) / "rspo" / "xla-tests"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
-use_cores()  # as the commands do, whichever test comes first; a run goes on as it began only with as many devices
+# as the commands do, whichever test comes first; a run goes on as it began only with as many
+# devices
+use_cores()
 
-# A shell starts what runs in its background with interrupts ignored, and so would every process that a test starts.
+# A shell starts what runs in its background with interrupts ignored, and so would every process
+# that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: the first example of a property compiles, the others do not.
@@ -39,10 +43,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run, killed in its third iteration between two checkpoints; copy it before changing it."""
+    """The same run, killed in its third iteration between two checkpoints; copy it before changing
+    it."""
     folder = tmp_path_factory.mktemp("runs") / "stopped"
     moment = 2 * 5 + 1  # a checkpoint is two changes, an iteration two checkpoints: after the fifth
-    outcome = product.rigged("KILL", moment, folder / ".checkpoint", *product.DISCOVER, "--out", folder)
+    outcome = product.rigged(
+        "KILL", moment, folder / ".checkpoint", *product.DISCOVER, "--out", folder
+    )
     assert outcome.code == -signal.SIGKILL, outcome
     assert (folder / "checkpoint.safetensors").exists()
     assert sorted(p.name for p in (folder / "strategies").iterdir()) == ["000", "001"]

@@ -1,12 +1,12 @@
-"""Run folders, flags and configuration files that somebody has damaged, forged or mistyped: the answer is a result, or
-one sentence.
+"""Run folders, flags and configuration files that somebody has damaged, forged or mistyped: the
+answer is a result, or one sentence.
 
     python tests/fuzz.py --mutations 2000
 
-Each case is one command in this process. Right is: exit code 0, or one sentence and exit code 1 or 2 (130 for a run,
-which is interrupted before it trains); no traceback, no hang, nothing on the output that a terminal would obey, and
-nothing changed outside of the folder that the command may write. A case is repeated by its number:
-`--seed 0 --only 17`.
+Each case is one command in this process. Right is: exit code 0, or one sentence and exit code 1 or
+2 (130 for a run, which is interrupted before it trains); no traceback, no hang, nothing on the
+output that a terminal would obey, and nothing changed outside of the folder that the command may
+write. A case is repeated by its number: `--seed 0 --only 17`.
 """
 
 import argparse
@@ -60,7 +60,22 @@ NASTY = (
     "🦆",
     "__class__",
 )
-NUMBERS = (0, -1, 1, 2**31, 2**63, 2**64, 10**400, -(10**400), 1e308, -1e308, 5e-324, float("nan"), float("inf"), 0.5)
+NUMBERS = (
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    2**64,
+    10**400,
+    -(10**400),
+    1e308,
+    -1e308,
+    5e-324,
+    float("nan"),
+    float("inf"),
+    0.5,
+)
 OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [[]], {"a": {"b": 1}}, [1, "a", None])
 
 
@@ -93,7 +108,13 @@ def damage_bytes(draw: random.Random, folder: Path, outside: Path) -> str:
         data *= 2
     else:
         size = len(data)
-        data = bytearray() if how == "empty" else draw.randbytes(size) if how == "noise" else bytearray(size)
+        data = (
+            bytearray()
+            if how == "empty"
+            else draw.randbytes(size)
+            if how == "noise"
+            else bytearray(size)
+        )
     path.write_bytes(data)
     return f"{how} {path.relative_to(folder)}"
 
@@ -194,11 +215,16 @@ def forge_arrays(draw: random.Random, folder: Path, outside: Path) -> str:
     except Exception:
         return damage_bytes(draw, folder, outside)
     name = draw.choice(sorted(arrays))
-    array, how = arrays[name], draw.choice(["drop", "nan", "shape", "type", "empty", "large", "name", "words"])
+    array, how = (
+        arrays[name],
+        draw.choice(["drop", "nan", "shape", "type", "empty", "large", "name", "words"]),
+    )
     if how == "drop":
         del arrays[name]
     elif how == "nan":
-        arrays[name] = np.full_like(array, np.nan if array.dtype.kind == "f" else array.dtype.type(-1 % 127))
+        arrays[name] = np.full_like(
+            array, np.nan if array.dtype.kind == "f" else array.dtype.type(-1 % 127)
+        )
     elif how == "shape":
         arrays[name] = array[None]
     elif how == "type":
@@ -216,21 +242,43 @@ def forge_arrays(draw: random.Random, folder: Path, outside: Path) -> str:
             return damage_bytes(draw, folder, outside)
         words["rspo"] = json.dumps(change(draw, record, draw.choice([(), *places_in(record)]))[0])
     with contextlib.suppress(Exception):  # some names cannot be written
-        path.write_bytes(safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, words))
+        path.write_bytes(
+            safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in arrays.items()}, words)
+        )
     sign(folder)
     return f"{path.relative_to(folder)}: {how} {name!r} signed"
 
 
 def misplace(draw: random.Random, folder: Path, outside: Path) -> str:
-    """Something else stands where a file or a folder is wanted: a link, a pipe, a socket, nothing."""
+    """Something else stands where a file or a folder is wanted: a link, a pipe, a socket,
+    nothing."""
     names = [path.relative_to(folder) for path in sorted(folder.rglob("*"))]
     names += [
-        Path(name) for name in (".report.html.tmp", ".summary.json.tmp", "lock", "strategies/.001.tmp", "report.html")
+        Path(name)
+        for name in (
+            ".report.html.tmp",
+            ".summary.json.tmp",
+            "lock",
+            "strategies/.001.tmp",
+            "report.html",
+        )
     ]
     name = draw.choice([Path("."), *names]) if draw.random() < 0.05 else draw.choice(names)
     path = folder / name
     how = draw.choice(
-        ["link", "link", "folder link", "loop", "nowhere", "pipe", "socket", "folder", "file", "nothing", "name"]
+        [
+            "link",
+            "link",
+            "folder link",
+            "loop",
+            "nowhere",
+            "pipe",
+            "socket",
+            "folder",
+            "file",
+            "nothing",
+            "name",
+        ]
     )
     if how == "name":
         target = (
@@ -365,7 +413,15 @@ def config_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[li
     for _ in range(draw.choice([1, 1, 2, 4])):
         at = draw.randrange(len(lines))
         value = draw.choice(
-            [*map(str, NUMBERS), *map(json.dumps, NASTY), "[" * 5000, "{a={a=1}}", "'", "1979-05-27", "[]"]
+            [
+                *map(str, NUMBERS),
+                *map(json.dumps, NASTY),
+                "[" * 5000,
+                "{a={a=1}}",
+                "'",
+                "1979-05-27",
+                "[]",
+            ]
         )
         name = lines[at].split("=")[0].strip("[] ") or "x"
         lines[at] = draw.choice(
@@ -385,7 +441,13 @@ def config_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[li
             data[draw.randrange(len(data))] = draw.randrange(256)
     path = home / "settings.toml"
     path.write_bytes(data)
-    return ["discover", "--config", str(path), "--out", str(home / "run")], f"TOML {bytes(data[:60])!r}"
+    return [
+        "discover",
+        "--config",
+        str(path),
+        "--out",
+        str(home / "run"),
+    ], f"TOML {bytes(data[:60])!r}"
 
 
 CASES = (folder_case,) * 6 + (flag_case,) * 2 + (config_case,) * 2
@@ -400,7 +462,9 @@ class WrongError(Exception):
 
 def obeyed(text: str) -> list[str]:
     """The characters that a terminal would not just show."""
-    hidden = {c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    hidden = {
+        c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    }
     return sorted(hidden - {"\N{ZERO WIDTH JOINER}"})
 
 
@@ -463,7 +527,9 @@ class Harness:
 
     def _made(self, name: str, env: str) -> Path:
         ppo = {"updates": 10, "batch": {"four-goals-easy": 256, "monster-hunt": 400}[env]}
-        rspo.discover(env, out=self.base / name, quiet=True, iterations=2, ppo=ppo, judge={"episodes": 8})
+        rspo.discover(
+            env, out=self.base / name, quiet=True, iterations=2, ppo=ppo, judge={"episodes": 8}
+        )
         return self.base / name
 
     def _stopped(self, name: str) -> Path:
@@ -487,7 +553,9 @@ class Harness:
         for name in ("beside", "cwd", "out"):
             (home / name).mkdir(parents=True)
         (home / "beside" / "file").write_text("untouched")
-        before_corpus = [product.contents(one) for one in self.corpus] if number % 100 == 0 else None
+        before_corpus = (
+            [product.contents(one) for one in self.corpus] if number % 100 == 0 else None
+        )
         arguments, words = draw.choice(CASES)(draw, self.corpus, home)
         kept = product.contents(home / "beside")
         at = os.getcwd()
@@ -505,14 +573,17 @@ class Harness:
                 raise
             last = "".join(traceback.format_exception(error)[-3:])[-1500:]
             self.failures.append(
-                f"--seed {self.seed} --only {number}: {[a[:80] for a in arguments]} {words[:300]}\n{last}"
+                f"--seed {self.seed} --only {number}: {[a[:80] for a in arguments]} "
+                f"{words[:300]}\n{last}"
             )
         finally:
             os.chdir(at)
             shutil.rmtree(home, ignore_errors=True)
 
 
-def fuzz(base: Path, numbers: Iterable[int], seed: int, say: Callable[[str], None] = print) -> Harness:
+def fuzz(
+    base: Path, numbers: Iterable[int], seed: int, say: Callable[[str], None] = print
+) -> Harness:
     harness = Harness(base, seed)
     for number in numbers:
         failed = len(harness.failures)
@@ -520,19 +591,26 @@ def fuzz(base: Path, numbers: Iterable[int], seed: int, say: Callable[[str], Non
         for failure in itertools.islice(harness.failures, failed, None):
             say(failure)
         if (number + 1) % 100 == 0:
-            say(f"{number + 1} cases, {len(harness.failures)} failed; exit codes {dict(harness.codes)}")
+            say(
+                f"{number + 1} cases, {len(harness.failures)} failed; exit codes "
+                f"{dict(harness.codes)}"
+            )
     return harness
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mutations", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the number to go on from")
     parser.add_argument("--only", type=int, help="the number of one case")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as base:
-        numbers = range(options.first, options.mutations) if options.only is None else [options.only]
+        numbers = (
+            range(options.first, options.mutations) if options.only is None else [options.only]
+        )
         harness = fuzz(Path(base), numbers, options.seed)
     print(f"{harness.codes.total()} cases as they should be, exit codes {dict(harness.codes)}")
     sys.exit(bool(harness.failures))

@@ -1,4 +1,5 @@
-"""A game that shows all that a game may show: masks, a global state, agents that die, features of its reward."""
+"""A game that shows all that a game may show: masks, a global state, agents that die, features of
+its reward."""
 
 from typing import NamedTuple
 
@@ -26,15 +27,22 @@ class Cows(NamedTuple):
 
 
 class Herd(Env):
-    """Agents choose what to eat, and some die of chance. Which choices they have goes round with time and agent, and
-    choice 3 is not there twice in a row."""
+    """Agents choose what to eat, and some die of chance. Which choices they have goes round with
+    time and agent, and choice 3 is not there twice in a row."""
 
     horizon: int = eqx.field(static=True, default=8)
 
     @property
     def spec(self) -> Spec:
         return Spec(
-            AGENTS + 2, Discrete(CHOICES), self.horizon, AGENTS, 1, AGENTS, state_size=2 + AGENTS, features=len(WEIGHTS)
+            AGENTS + 2,
+            Discrete(CHOICES),
+            self.horizon,
+            AGENTS,
+            1,
+            AGENTS,
+            state_size=2 + AGENTS,
+            features=len(WEIGHTS),
         )
 
     def reset(self, noise: Array) -> tuple[Cows, View]:
@@ -43,18 +51,29 @@ class Herd(Env):
         return state, self._view(state)
 
     def step(self, state: Cows, action: Array, noise: Array) -> tuple[Cows, Step]:
-        features = jnp.stack([(action * state.alive).sum().astype(jnp.float32), state.alive.sum().astype(jnp.float32)])
+        features = jnp.stack(
+            [
+                (action * state.alive).sum().astype(jnp.float32),
+                state.alive.sum().astype(jnp.float32),
+            ]
+        )
         state = Cows(state.time + 1, state.length, state.alive & (noise > 0.15), action)
         reward = jnp.full(AGENTS, features @ jnp.asarray(WEIGHTS))
-        return state, Step(self._view(state), reward, state.time >= state.length, state.alive, features)
+        return state, Step(
+            self._view(state), reward, state.time >= state.length, state.alive, features
+        )
 
     def _view(self, state: Cows) -> View:
         agent = jnp.arange(AGENTS)
         own = jnp.stack([jnp.full(AGENTS, state.time), state.fed.astype(jnp.float32)], -1)
         obs = jnp.concatenate([jnp.eye(AGENTS), own / 4], -1)
         turn = (state.time.astype(jnp.int32) + agent) % CHOICES
-        mask = (jnp.arange(CHOICES) != turn[:, None]) & ~((jnp.arange(CHOICES) == 3) & (state.fed == 3)[:, None])
-        whole = jnp.concatenate([jnp.stack([state.time, state.length]), state.alive.astype(jnp.float32)])
+        mask = (jnp.arange(CHOICES) != turn[:, None]) & ~(
+            (jnp.arange(CHOICES) == 3) & (state.fed == 3)[:, None]
+        )
+        whole = jnp.concatenate(
+            [jnp.stack([state.time, state.length]), state.alive.astype(jnp.float32)]
+        )
         return View(obs, mask, jnp.broadcast_to(whole, (AGENTS, whole.size)))
 
 

@@ -11,15 +11,21 @@ from rspo.rollout import play as rollout_play
 
 
 class Wrapped(HostEnv):
-    """A JAX environment that the host steps, with the noise that `collect` would draw for the same key."""
+    """A JAX environment that the host steps, with the noise that `collect` would draw for the same
+    key."""
 
     def __init__(self, env, episodes, key):
-        self.env, self.episode = env, {seed: n for n, seed in enumerate(rollout_host.episode_seeds(key, episodes))}
+        self.env, self.episode = (
+            env,
+            {seed: n for n, seed in enumerate(rollout_host.episode_seeds(key, episodes))},
+        )
         reset_key, step_key, _ = jax.random.split(key, 3)
         self.starts = np.asarray(jax.random.uniform(reset_key, (episodes, env.spec.reset_noise)))
         steps = (env.spec.horizon, episodes)
         self.noise = np.asarray(jax.random.uniform(step_key, (*steps, env.spec.step_noise)))
-        again_key = jax.random.fold_in(reset_key, 1)  # of episodes that begin where another one ended
+        again_key = jax.random.fold_in(
+            reset_key, 1
+        )  # of episodes that begin where another one ended
         self.again = np.asarray(jax.random.uniform(again_key, (*steps, env.spec.reset_noise)))
         self.reset, self.step = jax.jit(env.reset), jax.jit(env.step)
 
@@ -34,7 +40,11 @@ class Wrapped(HostEnv):
 class WrappedBatch(Instances):
     def __init__(self, env, size):
         self.env = env
-        self.episode, self.time, self.states = np.zeros(size, int), np.zeros(size, int), [None] * size
+        self.episode, self.time, self.states = (
+            np.zeros(size, int),
+            np.zeros(size, int),
+            [None] * size,
+        )
 
     def reset(self, which, seeds):
         obs = []
@@ -68,7 +78,8 @@ def _stacked(trees):
 
 
 def share_noise(monkeypatch, episodes, key):
-    """Choices by the noise that `collect` would draw for the same key in a JAX environment of one agent or several."""
+    """Choices by the noise that `collect` would draw for the same key in a JAX environment of one
+    agent or several."""
     episode = {seed: n for n, seed in enumerate(rollout_host.episode_seeds(key, episodes).tolist())}
 
     def draw(noise, steps, seeds, lanes):
@@ -80,7 +91,8 @@ def share_noise(monkeypatch, episodes, key):
 
 
 class Rows(HostEnv):
-    """Shows and pays the time since the seed's own number; ends after `ends` steps, or is cut short then."""
+    """Shows and pays the time since the seed's own number; ends after `ends` steps, or is cut short
+    then."""
 
     def __init__(self, ends=3, cut=False, horizon=8, bad=None):
         self.ends, self.cut, self.bad = ends, cut, bad
@@ -111,5 +123,9 @@ class RowsBatch(Instances):
         assert (action[..., 1] >= 0).all()
         self.time[which] += 1
         over = self.time[which] >= self.env.ends
-        reward = self.time[which][:, None] if self.env.bad is None else np.full((len(which), 1), self.env.bad)
+        reward = (
+            self.time[which][:, None]
+            if self.env.bad is None
+            else np.full((len(which), 1), self.env.bad)
+        )
         return HostStep(self._obs(which), reward, over & (not self.env.cut), over & self.env.cut)

@@ -1,10 +1,12 @@
-"""Ends a real run at random moments and at exact system calls, resumes it until it is done, and compares every byte.
+"""Ends a real run at random moments and at exact system calls, resumes it until it is done, and
+compares every byte.
 
     python tests/kills.py --kills 100
 
-SIGKILL comes a random time after the run's start or after a change of its folder, at a change, or, where `strace` is
-installed, at the n-th call of the system; SIGINT and SIGTERM come too. After each the folder can be read, and nothing
-beside it has changed. A run that failed is repeated by its number: `--seed 0 --only 17`.
+SIGKILL comes a random time after the run's start or after a change of its folder, at a change, or,
+where `strace` is installed, at the n-th call of the system; SIGINT and SIGTERM come too. After each
+the folder can be read, and nothing beside it has changed. A run that failed is repeated by its
+number: `--seed 0 --only 17`.
 """
 
 import argparse
@@ -31,7 +33,16 @@ from rspo.core import interrupt
 from rspo.errors import RspoError
 from rspo.report import write_report
 
-SETTINGS = ("--iterations", "2", "--ppo.updates", "20", "--ppo.batch", "256", "--judge.episodes", "8")
+SETTINGS = (
+    "--iterations",
+    "2",
+    "--ppo.updates",
+    "20",
+    "--ppo.batch",
+    "256",
+    "--judge.episodes",
+    "8",
+)
 DISCOVER = ("discover", "four-goals-easy", *SETTINGS)
 CALLS = ("openat", "write", "fsync", "rename", "unlink", "mkdir")
 STRACE = shutil.which("strace")
@@ -50,13 +61,25 @@ class Place:
         self.before = self._outside()
 
     def _outside(self) -> dict[str, bytes | None]:
-        return {name: data for name, data in product.contents(self.home).items() if name.split("/")[0] != "run"}
+        return {
+            name: data
+            for name, data in product.contents(self.home).items()
+            if name.split("/")[0] != "run"
+        }
 
     def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """Of which nothing outside the run's folder may tell afterwards, and which leaves a folder that can be read."""
-        environment = product.environment(TMPDIR=str(self.home / "tmp"), PYTHONDONTWRITEBYTECODE="1")
+        """Of which nothing outside the run's folder may tell afterwards, and which leaves a folder
+        that can be read."""
+        environment = product.environment(
+            TMPDIR=str(self.home / "tmp"), PYTHONDONTWRITEBYTECODE="1"
+        )
         done = subprocess.run(
-            command, cwd=self.home / "cwd", env=environment, capture_output=True, text=True, timeout=SECONDS
+            command,
+            cwd=self.home / "cwd",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
         )
         assert "Traceback" not in done.stderr, done.stderr
         assert self._outside() == self.before, "something outside the folder has changed"
@@ -67,7 +90,11 @@ class Place:
     @property
     def command(self) -> tuple[str | Path, ...]:
         """What a person does: resume a run that is there, else start it."""
-        return ("resume", self.run) if (self.run / "run.json").exists() else (*DISCOVER, "--out", self.run)
+        return (
+            ("resume", self.run)
+            if (self.run / "run.json").exists()
+            else (*DISCOVER, "--out", self.run)
+        )
 
     def finish(self) -> None:
         done = self.process([sys.executable, "-m", "rspo", *map(str, self.command)])
@@ -90,9 +117,19 @@ class Harness:
         log = self.base / "strace.txt"
         assert STRACE is not None
         place.process(
-            [STRACE, "-f", "-o", str(log), "-e", f"trace={','.join(CALLS)}", *self._rigged(place, "nothing", 0)]
+            [
+                STRACE,
+                "-f",
+                "-o",
+                str(log),
+                "-e",
+                f"trace={','.join(CALLS)}",
+                *self._rigged(place, "nothing", 0),
+            ]
         )
-        names = collections.Counter(re.findall(r"^\d+ +(\w+)\(", log.read_text(errors="replace"), re.M))
+        names = collections.Counter(
+            re.findall(r"^\d+ +(\w+)\(", log.read_text(errors="replace"), re.M)
+        )
         return {name: names[name] for name in CALLS if names[name]}
 
     def _rigged(self, place: Place, what: str, moment: int, delay: float = 0.0) -> list[str]:
@@ -100,15 +137,21 @@ class Harness:
 
     def ways(self) -> dict[str, Callable[[random.Random, Place], list[str]]]:
         """The commands that end a run, by the name of how."""
-        some_time = lambda draw: draw.choice([0.0, draw.uniform(0.0, 0.5)])  # noqa: E731
+        some_time = lambda draw: draw.choice([0.0, draw.uniform(0.0, 0.5)])
         ways: dict[str, Callable[[random.Random, Place], list[str]]] = {
-            "at a random time": lambda draw, place: self._rigged(place, "KILL", 0, draw.uniform(0.5, 8.0)),
+            "at a random time": lambda draw, place: self._rigged(
+                place, "KILL", 0, draw.uniform(0.5, 8.0)
+            ),
             "after a change": lambda draw, place: self._rigged(
                 place, "KILL", draw.randint(1, 30), draw.uniform(0.0, 0.5)
             ),
             "at a change": lambda draw, place: self._rigged(place, "KILL", draw.randint(1, 45)),
-            "by SIGINT": lambda draw, place: self._rigged(place, "INT", draw.randint(1, 45), some_time(draw)),
-            "by SIGTERM": lambda draw, place: self._rigged(place, "TERM", draw.randint(1, 45), some_time(draw)),
+            "by SIGINT": lambda draw, place: self._rigged(
+                place, "INT", draw.randint(1, 45), some_time(draw)
+            ),
+            "by SIGTERM": lambda draw, place: self._rigged(
+                place, "TERM", draw.randint(1, 45), some_time(draw)
+            ),
         }
         if STRACE:
             ways["at a system call"] = self._at_a_call
@@ -141,9 +184,13 @@ class Harness:
                 expected = interrupt.CODE if "SIG" in how else -signal.SIGKILL
                 assert done.returncode == expected, (done.returncode, done.stderr)
             place.finish()
-            assert not (found := differences(place.run, self.reference.run)), f"these differ: {found}"
+            assert not (found := differences(place.run, self.reference.run)), (
+                f"these differ: {found}"
+            )
         except (AssertionError, RspoError, subprocess.TimeoutExpired) as error:
-            raise AssertionError(f"--seed {self.seed} --only {number}, ended {history}: {error}") from error
+            raise AssertionError(
+                f"--seed {self.seed} --only {number}, ended {history}: {error}"
+            ) from error
         self.ended.update(history)
         shutil.rmtree(place.home)
         return len(history)
@@ -152,7 +199,11 @@ class Harness:
 def differences(folder: Path, reference: Path) -> list[str]:
     """Files that are not the same, but for dates, times and what follows from them."""
     one, other = known(folder), known(reference)
-    return sorted(name for name in one.keys() | other.keys() if one.get(name, "none") != other.get(name, "none"))
+    return sorted(
+        name
+        for name in one.keys() | other.keys()
+        if one.get(name, "none") != other.get(name, "none")
+    )
 
 
 def known(folder: Path) -> dict[str, object]:
@@ -170,7 +221,9 @@ def known(folder: Path) -> dict[str, object]:
         return dict(product.contents(copy))
 
 
-def kill(base: Path, kills: int, seed: int, only: int | None = None, say: Callable[[str], None] = print) -> Harness:
+def kill(
+    base: Path, kills: int, seed: int, only: int | None = None, say: Callable[[str], None] = print
+) -> Harness:
     """Until a run was ended so often; raises at the first difference."""
     harness, number = Harness(base, seed), 0
     if only is not None:
@@ -178,19 +231,27 @@ def kill(base: Path, kills: int, seed: int, only: int | None = None, say: Callab
     while only is None and harness.ended.total() < kills:
         harness.one_run(number)
         number += 1
-        say(f"{harness.ended.total()} times ended, {number} runs the same: {json.dumps(dict(harness.ended))}")
+        say(
+            f"{harness.ended.total()} times ended, {number} runs the same: "
+            f"{json.dumps(dict(harness.ended))}"
+        )
     return harness
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the number of one run")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as base:
         harness = kill(Path(base), options.kills, options.seed, options.only)
-    print(f"{harness.ended.total()} times ended without a difference: {json.dumps(dict(harness.ended))}")
+    print(
+        f"{harness.ended.total()} times ended without a difference: "
+        f"{json.dumps(dict(harness.ended))}"
+    )
 
 
 if __name__ == "__main__":

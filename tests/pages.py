@@ -1,4 +1,5 @@
-"""Run folders to report on, in seconds: real episodes of untrained policies, metrics made up so that they are known."""
+"""Run folders to report on, in seconds: real episodes of untrained policies, metrics made up so
+that they are known."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +24,11 @@ from rspo.search.archive import Archive, Status, Strategy
 from rspo.search.loop import Found, Tools, keys
 
 UPDATES = 40
-SETTINGS: dict[str, Any] = {"ppo": {"updates": UPDATES}, "judge": {"episodes": 8}, "measure": {"random": "uniform"}}
+SETTINGS: dict[str, Any] = {
+    "ppo": {"updates": UPDATES},
+    "judge": {"episodes": 8},
+    "measure": {"random": "uniform"},
+}
 
 
 class Linkage(Env):
@@ -76,11 +81,14 @@ class Undrawn(Env):
         return state, Step(self._observe(state), action.astype(jnp.float32), state[1] >= 9)
 
     def _observe(self, state: Array) -> Array:
-        return jnp.stack([jnp.stack([state[0], state[1], jnp.asarray(float(agent))]) for agent in range(2)])
+        return jnp.stack(
+            [jnp.stack([state[0], state[1], jnp.asarray(float(agent))]) for agent in range(2)]
+        )
 
 
 def rows(references: int) -> tuple[dict[str, Any], ...]:
-    """An iteration's metrics: return from 0 to 1; reference j accepts all from update 10 (j + 1) on, 0.5 before."""
+    """An iteration's metrics: return from 0 to 1; reference j accepts all from update 10 (j + 1)
+    on, 0.5 before."""
     return tuple(
         {
             "update": t + 1,
@@ -95,23 +103,34 @@ def rows(references: int) -> tuple[dict[str, Any], ...]:
 
 
 def make_run(folder: Path, env: str | Env, count: int = 3, **settings: Any) -> Path:
-    """A finished run; its first two strategies are novel, the third a duplicate, all others failed."""
+    """A finished run; its first two strategies are novel, the third a duplicate, all others
+    failed."""
     world = rspo.make(env) if isinstance(env, str) else env
     name = env if isinstance(env, str) else type(env).__name__
     batch = {"ppo": {"updates": UPDATES, "batch": 8 * world.spec.horizon}}
     config = merge(
-        preset(name, settings.pop("objective", "rspo")), {"iterations": count, **SETTINGS, **batch, **settings}, "test"
+        preset(name, settings.pop("objective", "rspo")),
+        {"iterations": count, **SETTINGS, **batch, **settings},
+        "test",
     )
-    run, tools, archive = Run.create(folder, config, world.spec), Tools(collector(world), config), Archive(config)
+    run, tools, archive = (
+        Run.create(folder, config, world.spec),
+        Tools(collector(world), config),
+        Archive(config),
+    )
     statuses: Sequence[Status] = ("novel", "novel", "duplicate", *["failed"] * count)  # type: ignore[assignment]
     with run.locked():
         for index in range(count):
             own = keys(config, index, 1)
             policy = tools.playing(member(tools.begin(archive, index, 1).state.policy, 0), 0)
             evaluation, recording = tools.evaluate(policy, tools.references(archive), own.evaluate)
-            remembered = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tools.shapes[1])
+            remembered = jax.tree.map(
+                lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tools.shapes[1]
+            )
             policy, remembered = jax.device_get((policy, remembered))
-            strategy = Strategy(index, statuses[index], evaluation, policy, 5.0 + index, remembered, 1, round=index)
+            strategy = Strategy(
+                index, statuses[index], evaluation, policy, 5.0 + index, remembered, 1, round=index
+            )
             archive.add(strategy)
             run.save(Found(strategy, rows(len(evaluation.distance)), recording), archive)
     return folder

@@ -1,7 +1,8 @@
-"""The paper's formulas once more, in plain NumPy and float64: slow, loops, and nothing shared with the library.
+"""The paper's formulas once more, in plain NumPy and float64: slow, loops, and nothing shared with
+the library.
 
-Also the random material they are tried on. Axes as in `rspo.core.types`: T time, N environments, A agents,
-R references.
+Also the random material they are tried on. Axes as in `rspo.core.types`: T time, N environments, A
+agents, R references.
 """
 
 import itertools
@@ -35,11 +36,13 @@ def gru_step(gru, h, x):
     """The memory after one input vector, and the output: reset, update and candidate one by one."""
     size = len(h)
     x = np.tanh(forward(gru.body, x))
-    sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
-    inputs, memory, bias = (np.asarray(leaf, np.float64) for leaf in (gru.inputs, gru.memory, gru.bias))
-    part = lambda i: slice(i * size, (i + 1) * size)  # noqa: E731
-    seen = lambda i: x @ inputs[:, part(i)] + bias[0, part(i)]  # noqa: E731
-    known = lambda i: h @ memory[:, part(i)] + bias[1, part(i)]  # noqa: E731
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))
+    inputs, memory, bias = (
+        np.asarray(leaf, np.float64) for leaf in (gru.inputs, gru.memory, gru.bias)
+    )
+    part = lambda i: slice(i * size, (i + 1) * size)
+    seen = lambda i: x @ inputs[:, part(i)] + bias[0, part(i)]
+    known = lambda i: h @ memory[:, part(i)] + bias[1, part(i)]
     reset, update = sigmoid(seen(0) + known(0)), sigmoid(seen(1) + known(1))
     candidate = np.tanh(seen(2) + reset * known(2))
     h = update * h + (1 - update) * candidate
@@ -49,7 +52,9 @@ def gru_step(gru, h, x):
 def normalized(policy, obs):
     if policy.normalizer is None:
         return np.asarray(obs, np.float64)
-    mean, variance = (np.asarray(v, np.float64) for v in (policy.normalizer.mean, policy.normalizer.variance))
+    mean, variance = (
+        np.asarray(v, np.float64) for v in (policy.normalizer.mean, policy.normalizer.variance)
+    )
     return np.clip((obs - mean) / np.sqrt(variance + 1e-8), -10, 10)
 
 
@@ -91,9 +96,11 @@ def reward_error(model, trajectory, cap=None):
 
 
 def score(method, reward, nll, error, threshold, discount=1.0):
-    """The streams [T, N, A, C] of RSPO and their weights, one reference a list entry: step NLLs, step errors, delta_j.
+    """The streams [T, N, A, C] of RSPO and their weights, one reference a list entry: step NLLs,
+    step errors, delta_j.
 
-    Streams: the task's, then for each kind of intrinsic reward (behaviour, reward) one, or one a reference.
+    Streams: the task's, then for each kind of intrinsic reward (behaviour, reward) one, or one a
+    reference.
     """
     reward = np.asarray(reward, np.float64)
     steps, episodes, agents = reward.shape
@@ -143,7 +150,12 @@ def paid_at_the_end(trajectory):
                 break
             owed += trajectory.reward[t, n, a]
             cut = trajectory.truncated is not None and trajectory.truncated[t, n]
-            if trajectory.terminated[t, n] or cut or t == steps - 1 or not trajectory.live[t + 1, n]:
+            if (
+                trajectory.terminated[t, n]
+                or cut
+                or t == steps - 1
+                or not trajectory.live[t + 1, n]
+            ):
                 paid[t, n, a], owed = owed, 0.0
     return paid
 
@@ -152,7 +164,10 @@ def gae(reward, value, last_value, terminated, gamma, lam):
     """A_t = sum_l (gamma lam)^l delta_{t+l} for one episode, by the definition: [T]."""
     steps = len(reward)
     following = [*value[1:], last_value]
-    delta = [reward[t] + gamma * (0.0 if terminated[t] else following[t]) - value[t] for t in range(steps)]
+    delta = [
+        reward[t] + gamma * (0.0 if terminated[t] else following[t]) - value[t]
+        for t in range(steps)
+    ]
     advantage = np.zeros(steps)
     for t in range(steps):
         for later in range(t, steps):
@@ -173,7 +188,7 @@ def random_gru(rng, sizes, scale=1.0):
     """One whose memory and gates matter: nothing in it is zero."""
     *layers, outputs = sizes
     width = layers[-1]
-    drawn = lambda *shape: (scale * rng.standard_normal(shape)).astype(np.float32)  # noqa: E731
+    drawn = lambda *shape: (scale * rng.standard_normal(shape)).astype(np.float32)
     return GRU(
         body=random_mlp(rng, layers, scale),
         inputs=drawn(width, 3 * width),
@@ -192,9 +207,12 @@ def random_policy(rng, obs=3, actions=4, channels=1, normalizer=True, memory=Fal
 
 
 def random_trajectory(rng, steps=5, episodes=6, agents=2, obs=3, actions=4, padding=True):
-    """Episodes of random length; after the end the observations go on changing, so that counting them shows."""
+    """Episodes of random length; after the end the observations go on changing, so that counting
+    them shows."""
     length = rng.integers(1, steps + 1, episodes)
-    ends = (length < steps) | (rng.random(episodes) < 0.5)  # at the horizon an episode may end or be cut off
+    ends = (length < steps) | (
+        rng.random(episodes) < 0.5
+    )  # at the horizon an episode may end or be cut off
     time = np.arange(steps)[:, None]
     live = time < length
     shape = (steps, episodes, agents)
@@ -219,7 +237,8 @@ def between(rng, nll):
 
 
 def stack(trees, capacity):
-    """Trees side by side on a new leading axis; the places beyond them hold noise, which nothing may see."""
+    """Trees side by side on a new leading axis; the places beyond them hold noise, which nothing
+    may see."""
     fill = jax.tree.map(lambda leaf: leaf + leaf.dtype.type(7), trees[0])
     trees = [*trees, *[fill] * (capacity - len(trees))]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)

@@ -1,7 +1,8 @@
 """Monster-Hunt and Escalation in plain Python, written from the rules: lists, tuples and ifs.
 
-A cell is (x, y). Chance comes in as uniform numbers, and a choice gives each option an equal slice of [0, 1), in the
-order of the options: cells row by row from (0, 0), directions right, left, up, down.
+A cell is (x, y). Chance comes in as uniform numbers, and a choice gives each option an equal slice
+of [0, 1), in the order of the options: cells row by row from (0, 0), directions right, left, up,
+down.
 """
 
 import numpy as np
@@ -11,7 +12,9 @@ GRID = [(x, y) for y in range(5) for x in range(5)]
 
 
 def choose(options, uniform):
-    return options[int(np.float32(uniform) * np.float32(len(options)))]  # in the precision that the numbers come in
+    return options[
+        int(np.float32(uniform) * np.float32(len(options)))
+    ]  # in the precision that the numbers come in
 
 
 def neighbour(cell, action):
@@ -41,16 +44,22 @@ class PlainMonsterHunt:
         for me, other in ((0, 1), (1, 0)):
             here = self.agents[me]
             entities = [self.agents[other], self.monster, *self.apples]
-            seen.append([*here, *(number for entity in entities for number in relative(entity, here))])
+            seen.append(
+                [*here, *(number for entity in entities for number in relative(entity, here))]
+            )
         return seen
 
     def step(self, actions, noise):
-        """The rewards. The first number holds three coins, its first three binary digits from the last to the first."""
+        """The rewards. The first number holds three coins, its first three binary digits from the
+        last to the first."""
         digits = int(8 * noise[0])
         tie, turn, apple_coin = digits % 2, digits // 2 % 2, digits // 4
         if self.monster_first:
             self.move_monster(tie, turn)
-        self.agents = [neighbour(cell, action) or cell for cell, action in zip(self.agents, actions, strict=True)]
+        self.agents = [
+            neighbour(cell, action) or cell
+            for cell, action in zip(self.agents, actions, strict=True)
+        ]
         if not self.monster_first:
             self.move_monster(tie, turn)
 
@@ -74,7 +83,11 @@ class PlainMonsterHunt:
     def move_monster(self, tie, turn):
         x, y = self.monster
         distances = [(a - x) ** 2 + (b - y) ** 2 for a, b in self.agents]
-        closest = [agent for agent, distance in zip(self.agents, distances, strict=True) if distance == min(distances)]
+        closest = [
+            agent
+            for agent, distance in zip(self.agents, distances, strict=True)
+            if distance == min(distances)
+        ]
         target = closest[tie] if len(closest) == 2 else closest[0]
         steps = []
         if target[0] != x:
@@ -98,12 +111,22 @@ class PlainEscalation:
         seen = []
         for me, other in ((0, 1), (1, 0)):
             here = self.agents[me]
-            seen.append([self.length, *here, *relative(self.agents[other], here), *relative(self.light, here)])
+            seen.append(
+                [
+                    self.length,
+                    *here,
+                    *relative(self.agents[other], here),
+                    *relative(self.light, here),
+                ]
+            )
         return seen
 
     def step(self, actions, noise):
         """The rewards."""
-        self.agents = [neighbour(cell, action) or cell for cell, action in zip(self.agents, actions, strict=True)]
+        self.agents = [
+            neighbour(cell, action) or cell
+            for cell, action in zip(self.agents, actions, strict=True)
+        ]
         on_light = [agent == self.light for agent in self.agents]
         if all(on_light):
             self.length += 1

@@ -1,4 +1,5 @@
-"""Runs of the real program with tiny settings that still train, in this process or in one of their own."""
+"""Runs of the real program with tiny settings that still train, in this process or in one of their
+own."""
 
 import contextlib
 import io
@@ -20,7 +21,11 @@ from rspo.runs import manifest, store
 
 HERE = Path(__file__).parent
 # One setting for nearly all of these tests: its programs are compiled once.
-SETTINGS: dict[str, Any] = {"iterations": 3, "ppo": {"updates": 20, "batch": 1024}, "judge": {"episodes": 32}}
+SETTINGS: dict[str, Any] = {
+    "iterations": 3,
+    "ppo": {"updates": 20, "batch": 1024},
+    "judge": {"episodes": 32},
+}
 TINY = ("--iterations", "3", "--ppo.updates", "20", "--ppo.batch", "1024", "--judge.episodes", "32")
 DISCOVER = ("discover", "four-goals-easy", *TINY)
 
@@ -43,7 +48,8 @@ def same(one: Any, other: Any) -> bool:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Compiled programs are shared with the tests; nothing the user's shell says about colours gets in."""
+    """Compiled programs are shared with the tests; nothing the user's shell says about colours gets
+    in."""
     dropped = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
     inherited = {name: value for name, value in os.environ.items() if name not in dropped}
     cache = {
@@ -58,25 +64,36 @@ def rspo(*arguments: str | Path, cwd: Path | None = None, **more: str) -> Outcom
     return _outcome([sys.executable, "-m", "rspo", *map(str, arguments)], cwd, more)
 
 
-def rigged(what: str, moment: int | str, where: Path, *arguments: str | Path, delay: float = 0.0) -> Outcome:
-    """The same with checkpoints at every opportunity, and where `what` happens at the `moment`-th change of `where`."""
+def rigged(
+    what: str, moment: int | str, where: Path, *arguments: str | Path, delay: float = 0.0
+) -> Outcome:
+    """The same with checkpoints at every opportunity, and where `what` happens at the `moment`-th
+    change of `where`."""
     return _outcome(rigged_command(what, moment, where, *arguments, delay=delay), None, {})
 
 
-def rigged_command(what: str, moment: int | str, where: Path, *arguments: str | Path, delay: float = 0.0) -> list[str]:
+def rigged_command(
+    what: str, moment: int | str, where: Path, *arguments: str | Path, delay: float = 0.0
+) -> list[str]:
     script = str(HERE / "rigged.py")
     return [sys.executable, script, what, str(moment), str(delay), str(where), *map(str, arguments)]
 
 
 def _outcome(command: list[str], cwd: Path | None, more: Mapping[str, str]) -> Outcome:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(**more), cwd=cwd)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=environment(**more), cwd=cwd
+    )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def here(*arguments: str | Path) -> Outcome:
-    """The command in this process, which saves its start; an exception that it lets through fails the test."""
+    """The command in this process, which saves its start; an exception that it lets through fails
+    the test."""
     out, err = io.StringIO(), io.StringIO()
-    with mock.patch.object(sys, "argv", ["rspo", *map(str, arguments)]), contextlib.ExitStack() as stack:
+    with (
+        mock.patch.object(sys, "argv", ["rspo", *map(str, arguments)]),
+        contextlib.ExitStack() as stack,
+    ):
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(err))
         with pytest.raises(SystemExit) as stop:
@@ -97,7 +114,9 @@ def assert_refused(outcome: Outcome, *words: str, code: int = 2) -> None:
 
 def results(folder: Path) -> dict[str, bytes]:
     """What a run found: all but the run's own date and command."""
-    kept = contents(folder / "strategies") | {"summary.json": (folder / "summary.json").read_bytes()}
+    kept = contents(folder / "strategies") | {
+        "summary.json": (folder / "summary.json").read_bytes()
+    }
     return {name: data for name, data in kept.items() if data is not None}
 
 
@@ -114,7 +133,8 @@ def said_by(finished: Path) -> Outcome:
 
 @contextlib.contextmanager
 def rewritten(path: Path) -> Iterator[dict[str, Any]]:
-    """Edit a record and give it a checksum that fits: what a forger would do, or another version of rspo."""
+    """Edit a record and give it a checksum that fits: what a forger would do, or another version of
+    rspo."""
     record = json.loads(path.read_bytes())
     del record["sha256"]
     yield record

@@ -1,10 +1,11 @@
-"""The command line with an accident built in: `python rigged.py WHAT MOMENT DELAY WHERE ARGUMENTS...`
+"""The command line with an accident built in: `python rigged.py WHAT MOMENT DELAY WHERE
+ARGUMENTS...`
 
-WHAT happens DELAY seconds after the MOMENT-th change of a path that begins with WHERE (0: the start of the process);
-`1,3` names two moments.
-It is the name of a signal that the process gets (KILL, INT, TERM, STOP), or `limit` (the size of files), or
-`fill=FILE` (the disk that FILE is on), or `nothing`. Checkpoints are written at every opportunity.
-Standard error ends with the number of changes, where the process lives to tell.
+WHAT happens DELAY seconds after the MOMENT-th change of a path that begins with WHERE (0: the start
+of the process); `1,3` names two moments. It is the name of a signal that the process gets (KILL,
+INT, TERM, STOP), or `limit` (the size of files), or `fill=FILE` (the disk that FILE is on), or
+`nothing`. Checkpoints are written at every opportunity. Standard error ends with the number of
+changes, where the process lives to tell.
 """
 
 import atexit
@@ -22,7 +23,8 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Changes:
-    """Counts the changes of paths that begin with `where`, before each is made, and calls `then` with their number."""
+    """Counts the changes of paths that begin with `where`, before each is made, and calls `then`
+    with their number."""
 
     listening: ClassVar[list["Changes"]] = []
 
@@ -58,11 +60,16 @@ sys.addaudithook(hear)  # once and for all: there is no taking it back
 
 def accident(what: str) -> None:
     if what.startswith("fill="):
-        with contextlib.suppress(OSError), open(what.removeprefix("fill="), "wb", buffering=0) as ballast:
+        with (
+            contextlib.suppress(OSError),
+            open(what.removeprefix("fill="), "wb", buffering=0) as ballast,
+        ):
             while True:
                 ballast.write(bytes(4096))
     elif what == "limit":
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+        )
     elif what != "nothing":
         os.kill(os.getpid(), signal.Signals[f"SIG{what}"])
         time.sleep(0.3)  # what it ends at once, it ends here

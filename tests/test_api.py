@@ -1,4 +1,5 @@
-"""The library from Python: any environment object, settings as dictionaries, a result that reads like a list."""
+"""The library from Python: any environment object, settings as dictionaries, a result that reads
+like a list."""
 
 import dataclasses
 import os
@@ -26,7 +27,11 @@ from rspo.search.judge import Verdict
 from rspo.search.loop import Position
 from worlds import Ladder
 
-SMALL: dict[str, Any] = {"iterations": 2, "ppo": {"updates": 10, "batch": 64, "hidden": 8}, "judge": {"episodes": 16}}
+SMALL: dict[str, Any] = {
+    "iterations": 2,
+    "ppo": {"updates": 10, "batch": 64, "hidden": 8},
+    "judge": {"episodes": 16},
+}
 
 
 class Doors(rspo.Env):
@@ -36,7 +41,9 @@ class Doors(rspo.Env):
 
     @property
     def spec(self) -> Spec:
-        return Spec(obs_size=3, action_space=Discrete(2), horizon=4, agents=2, reset_noise=1, step_noise=1)
+        return Spec(
+            obs_size=3, action_space=Discrete(2), horizon=4, agents=2, reset_noise=1, step_noise=1
+        )
 
     def reset(self, noise: Array) -> tuple[Array, Array]:
         return jnp.zeros((), jnp.int32), self._observe(jnp.zeros((), jnp.int32))
@@ -46,7 +53,9 @@ class Doors(rspo.Env):
         return state + 1, Step(self._observe(state + 1), jnp.full(2, reward), state + 1 == 3)
 
     def _observe(self, state: Array) -> Array:
-        return jnp.stack([jnp.asarray([state / 3, 1.0, agent], jnp.float32) for agent in (0.0, 1.0)])
+        return jnp.stack(
+            [jnp.asarray([state / 3, 1.0, agent], jnp.float32) for agent in (0.0, 1.0)]
+        )
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         left = float((np.asarray(trajectory.action) == 0).mean())
@@ -71,7 +80,10 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Archive, Path]:
 def same(one: Archive, other: Archive) -> bool:
     """Whether two archives hold the same strategies, bit by bit."""
     inputs = np.random.default_rng(0).normal(size=(50, one[0].observed))
-    logits = [[strategy.policy(inputs.astype(np.float32)).logits for strategy in archive] for archive in (one, other)]
+    logits = [
+        [strategy.policy(inputs.astype(np.float32)).logits for strategy in archive]
+        for archive in (one, other)
+    ]
     return [s.evaluation for s in one] == [s.evaluation for s in other] and np.array_equal(*logits)
 
 
@@ -111,7 +123,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 # ---- discover
 
 
-def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     archive = rspo.discover(Doors(), quiet=True, seed=3, **SMALL)
     assert len(archive) == 2
@@ -165,7 +179,9 @@ def test_an_objective_beside_another_configuration_is_not_ignored() -> None:
         ({"objective": "rsop"}, "Did you mean 'rspo'?"),
     ],
 )
-def test_bad_settings_are_refused_and_nothing_is_written(tmp_path: Path, settings: dict[str, Any], words: str) -> None:
+def test_bad_settings_are_refused_and_nothing_is_written(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InputError) as error:
         rspo.discover(Doors(), out=tmp_path / "run", quiet=True, **settings)
     assert words in str(error.value)
@@ -180,20 +196,25 @@ def test_an_unknown_environment_is_refused() -> None:
 
 
 def test_rewards_that_are_not_finite_are_said_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="Doors cannot be trained in: it gave a reward that is not a finite number"):
+    with pytest.raises(
+        InputError, match="Doors cannot be trained in: it gave a reward that is not a finite number"
+    ):
         rspo.discover(Doors(np.nan), out=tmp_path / "run", quiet=True, **SMALL)
     assert not (tmp_path / "run").exists()
 
 
 def test_so_are_those_that_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rspo.api, "check_env", lambda env: None)  # which plays too little to meet them
+    monkeypatch.setattr(
+        rspo.api, "check_env", lambda env: None
+    )  # which plays too little to meet them
     with pytest.raises(DivergedError, match="diverged in iteration 1 at update 1"):
         rspo.discover(Doors(np.nan), out=tmp_path / "run", quiet=True, **SMALL)
     assert len(rspo.load(tmp_path / "run")) == 0
 
 
 def test_a_policy_without_numbers_is_no_strategy() -> None:
-    """The one and only update ends beyond all numbers; the loss, measured before it, does not tell."""
+    """The one and only update ends beyond all numbers; the loss, measured before it, does not
+    tell."""
     ppo = {**SMALL["ppo"], "updates": 1, "epochs": 1, "learning_rate": 3e38}
     with pytest.raises(DivergedError, match="iteration 1 at update 1"):
         rspo.discover(Doors(), quiet=True, **{**SMALL, "iterations": 1, "ppo": ppo})
@@ -247,8 +268,12 @@ def test_a_strategy_acts_on_any_batch(finished: Path) -> None:
     assert set(actions.ravel()) <= set(range(5))
     assert type(actions) is np.ndarray
     np.testing.assert_array_equal(actions, strategy.act(obs, rng=np.random.default_rng(2)))
-    np.testing.assert_array_equal(strategy.act(obs, greedy=True)[1, 2], strategy.act(obs[1, 2], greedy=True))
-    np.testing.assert_array_equal(strategy.act(obs, greedy=True), strategy.policy(obs.astype("f4")).logits.argmax(-1))
+    np.testing.assert_array_equal(
+        strategy.act(obs, greedy=True)[1, 2], strategy.act(obs[1, 2], greedy=True)
+    )
+    np.testing.assert_array_equal(
+        strategy.act(obs, greedy=True), strategy.policy(obs.astype("f4")).logits.argmax(-1)
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (9,), (11,), (10, 1)])
@@ -277,25 +302,37 @@ def test_evaluate_repeats_the_run_s_own_numbers(found: tuple[Archive, Path]) -> 
 
 
 def test_evaluate_leaves_what_a_kept_policy_s_return_was(tmp_path: Path) -> None:
-    """Of few new episodes its mean would be another, and no longer the one that its threshold goes with."""
-    settings: Any = {"ppo": {"batch": 80, "updates": 2, "hidden": 4}, "measure": {"of": "return", "delta": 1.0}}
+    """Of few new episodes its mean would be another, and no longer the one that its threshold goes
+    with."""
+    settings: Any = {
+        "ppo": {"batch": 80, "updates": 2, "hidden": 4},
+        "measure": {"of": "return", "delta": 1.0},
+    }
     archive = rspo.discover(
         Ladder(), iterations=2, out=tmp_path / "run", judge={"episodes": 64}, quiet=True, **settings
     )
-    assert [s.evaluation for s in rspo.evaluate(tmp_path / "run", env=Ladder())] == [s.evaluation for s in archive]
+    assert [s.evaluation for s in rspo.evaluate(tmp_path / "run", env=Ladder())] == [
+        s.evaluation for s in archive
+    ]
     first, second = rspo.evaluate(tmp_path / "run", env=Ladder(), episodes=1, seed=1)
     assert first.evaluation.return_mean != archive[0].evaluation.return_mean
     whole = second.evaluation.return_mean  # of one episode
-    assert second.evaluation.distance == pytest.approx([abs(whole - archive[0].evaluation.return_mean)])
+    assert second.evaluation.distance == pytest.approx(
+        [abs(whole - archive[0].evaluation.return_mean)]
+    )
 
 
 @pytest.mark.parametrize("verb", ["resume", "evaluate", "play"])
-def test_an_environment_without_a_name_is_needed_from_python(found: tuple[Archive, Path], verb: str) -> None:
+def test_an_environment_without_a_name_is_needed_from_python(
+    found: tuple[Archive, Path], verb: str
+) -> None:
     product.assert_refused(product.here(verb, found[1]), "Doors", "env=...")
 
 
 @pytest.mark.parametrize("use", [rspo.resume, rspo.evaluate])
-def test_another_environment_than_the_run_s_is_refused(found: tuple[Archive, Path], use: Any) -> None:
+def test_another_environment_than_the_run_s_is_refused(
+    found: tuple[Archive, Path], use: Any
+) -> None:
     before = product.contents(found[1])
     with pytest.raises(InputError, match=str(found[1])):
         use(found[1], env=Corridor())
@@ -308,12 +345,20 @@ def test_resume_of_a_finished_run_gives_it_back(found: tuple[Archive, Path]) -> 
     assert product.contents(found[1]) == before
 
 
-def test_further_attempts_survive_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No policy is ever judged good, so every iteration takes both attempts; the kill hits a second one."""
-    monkeypatch.setattr("rspo.search.loop.judge", lambda *_: Verdict(good=False, distant=False, new=False))
+def test_further_attempts_survive_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No policy is ever judged good, so every iteration takes both attempts; the kill hits a second
+    one."""
+    monkeypatch.setattr(
+        "rspo.search.loop.judge", lambda *_: Verdict(good=False, distant=False, new=False)
+    )
     settings = {**SMALL, "judge": {"episodes": 16, "attempts": 2}}
     whole = rspo.discover(Doors(), out=tmp_path / "whole", quiet=True, **settings)
-    assert [(strategy.status, strategy.attempt) for strategy in whole] == [("failed", 2), ("failed", 2)]
+    assert [(strategy.status, strategy.attempt) for strategy in whole] == [
+        ("failed", 2),
+        ("failed", 2),
+    ]
     keep = Run._save_checkpoint
 
     class Killed(BaseException):

@@ -1,4 +1,5 @@
-"""Settings: what goes in comes out, and what could not run is refused by name before anything is written."""
+"""Settings: what goes in comes out, and what could not run is refused by name before anything is
+written."""
 
 import dataclasses
 import json
@@ -44,7 +45,14 @@ def changed(name: str, value: Any) -> Config:
 
 
 def test_there_are_settings() -> None:
-    assert {"env", "seed", "ppo.batch", "measure.cap", "judge.attempts", "method.lambda_b"} <= ALL.keys()
+    assert {
+        "env",
+        "seed",
+        "ppo.batch",
+        "measure.cap",
+        "judge.attempts",
+        "method.lambda_b",
+    } <= ALL.keys()
 
 
 @pytest.mark.parametrize("env", ENVIRONMENTS.summaries())
@@ -56,7 +64,9 @@ def test_every_preset_can_run_and_comes_back_from_json(env: str, objective: str)
     assert (config.env, config.objective) == (env, objective)
 
 
-@pytest.mark.parametrize("name", [name for name in NUMBERS if name not in ("measure.delta", "judge.quality")])
+@pytest.mark.parametrize(
+    "name", [name for name in NUMBERS if name not in ("measure.delta", "judge.quality")]
+)
 def test_a_negative_number_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=name.replace(".", r"\.")):
         validate(changed(name, -1), SPEC)

@@ -18,7 +18,8 @@ from rspo.rollout.collector import collector
 
 
 class Tabular(Memoryless):
-    """A policy by its logits [states, actions], for environments that show their state as a one-hot vector."""
+    """A policy by its logits [states, actions], for environments that show their state as a one-hot
+    vector."""
 
     logits: Array
 
@@ -42,7 +43,8 @@ def collect(env: AnyEnv, policy: Any, *arguments: Any, **settings: Any) -> Traje
 
 
 class Ladder(Env):
-    """Every step up pays 1, and the other action ends the game: a policy's return is the height at which it stops."""
+    """Every step up pays 1, and the other action ends the game: a policy's return is the height at
+    which it stops."""
 
     height: int = eqx.field(static=True, default=8)
 
@@ -64,18 +66,22 @@ class Ladder(Env):
 
 
 class Rooms(Env):
-    """A door is chosen first; in the room behind door m only action m pays 1. So every door is a global optimum.
+    """A door is chosen first; in the room behind door m only action m pays 1. So every door is a
+    global optimum.
 
-    Each state belongs to one moment and is seen as a one-hot vector. With several starts the first state is random.
+    Each state belongs to one moment and is seen as a one-hot vector. With several starts the first
+    state is random.
     """
 
     doors: int = eqx.field(static=True, default=3)
     depth: int = eqx.field(static=True, default=2)
     starts: int = eqx.field(static=True, default=1)
     consolation: float = eqx.field(static=True, default=0.0)
-    """What the other actions pay in the room behind door 0: random play prefers that door, no optimum changes."""
+    """What the other actions pay in the room behind door 0: random play prefers that door, no
+    optimum changes."""
     blind: bool = eqx.field(static=True, default=False)
-    """Only the moment is seen, so that a policy is a sequence of actions, and the optima repeat their door's."""
+    """Only the moment is seen, so that a policy is a sequence of actions, and the optima repeat
+    their door's."""
 
     @property
     def states(self) -> int:
@@ -143,7 +149,8 @@ class Slope(Env):
 
 
 class Steady(Env):
-    """Pays 1 a step and always looks the same; each step is the last one with probability `stop`."""
+    """Pays 1 a step and always looks the same; each step is the last one with probability
+    `stop`."""
 
     horizon: int = eqx.field(static=True, default=8)
     stop: float = eqx.field(static=True, default=0.0)
@@ -160,9 +167,11 @@ class Steady(Env):
 
 
 class Clock(Env):
-    """Two agents that see (the time, the episode's length, themselves); reward: the time, 100 times the action.
+    """Two agents that see (the time, the episode's length, themselves); reward: the time, 100 times
+    the action.
 
-    The length is 1 to `horizon` + 1 by chance; one above the horizon means that the episode never terminates.
+    The length is 1 to `horizon` + 1 by chance; one above the horizon means that the episode never
+    terminates.
     """
 
     horizon: int = eqx.field(static=True, default=5)
@@ -186,4 +195,6 @@ class Clock(Env):
 
     def _observe(self, state: tuple[Array, Array, Array]) -> Array:
         time, length, _ = state
-        return jnp.stack([jnp.stack([time, length, jnp.asarray(float(agent))]) for agent in range(2)])
+        return jnp.stack(
+            [jnp.stack([time, length, jnp.asarray(float(agent))]) for agent in range(2)]
+        )

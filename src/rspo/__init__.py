@@ -1,4 +1,5 @@
-"""Discover many different good strategies for one task: Reward-Switching Policy Optimization and its kin."""
+"""Discover many different good strategies for one task: Reward-Switching Policy Optimization and
+its kin."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""The program `rspo`, and `python -m rspo`: it only loads the command line, for Ctrl-C may come before that is done."""
+"""The program `rspo`, and `python -m rspo`: it only loads the command line, for Ctrl-C may come
+before that is done."""
 
 import contextlib
 import os

@@ -47,11 +47,12 @@ def discover(
 ) -> Archive:
     """Find different strategies for one task.
 
-    `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an environment of rspo's, Gymnasium's or
-    PettingZoo's, a vector environment, or a function that makes one. Settings start from the environment's preset (or
-    from `config`); override single ones by name, groups as dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`.
-    With `out` everything is kept in that folder as it is found, `resume` goes on after an interruption, and
-    `report.html` in it shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
+    `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an environment of rspo's,
+    Gymnasium's or PettingZoo's, a vector environment, or a function that makes one. Settings start
+    from the environment's preset (or from `config`); override single ones by name, groups as
+    dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`. With `out` everything is kept in
+    that folder as it is found, `resume` goes on after an interruption, and `report.html` in it
+    shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
     use_cores(players=cores())
     check_log(log, None if out is None else Path(out))
@@ -61,9 +62,12 @@ def discover(
         check_env(world)
     if config is not None and objective not in (None, config.objective):
         raise InputError(
-            f"The objective is '{objective}', but that of `config` is '{config.objective}': give only one."
+            f"The objective is '{objective}', but that of `config` is '{config.objective}': give "
+            "only one."
         )
-    config = merge(config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()")
+    config = merge(
+        config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()"
+    )
     validate(config, world.spec)
     view = View(config, quiet)
     memory.check(world, config, view.say)
@@ -72,10 +76,15 @@ def discover(
 
 
 def resume(
-    run: str | Path, *, env: Any = None, iterations: int | None = None, quiet: bool = False, log: str | None = None
+    run: str | Path,
+    *,
+    env: Any = None,
+    iterations: int | None = None,
+    quiet: bool = False,
+    log: str | None = None,
 ) -> Archive:
-    """Go on with an interrupted run, to the same result as if nothing had happened; or with a finished one, to more
-    `iterations`, as if it had been begun with these."""
+    """Go on with an interrupted run, to the same result as if nothing had happened; or with a
+    finished one, to more `iterations`, as if it had been begun with these."""
     opened = Run.open(Path(run))
     if iterations is not None:
         opened = opened.extended(iterations)
@@ -83,7 +92,8 @@ def resume(
     world = _world(opened, env)
     if jax.device_count() != opened.devices:
         warnings.warn(
-            f"{opened.name} was begun on {opened.devices} devices and goes on with {jax.device_count()}: sums will "
+            f"{opened.name} was begun on {opened.devices} devices and goes on with "
+            f"{jax.device_count()}: sums will "
             "round otherwise, and the result will differ from that of an uninterrupted run.",
             RspoWarning,
             stacklevel=2,
@@ -98,14 +108,19 @@ def load(run: str | Path) -> Archive:
     return Run.open(Path(run)).load()
 
 
-def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, seed: int | None = None) -> Archive:
-    """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or `seed` differ."""
+def evaluate(
+    run: str | Path, *, env: Any = None, episodes: int | None = None, seed: int | None = None
+) -> Archive:
+    """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or
+    `seed` differ."""
     opened = Run.open(Path(run))
     world = _world(opened, env)
     archive = opened.load()
     config = opened.config
     if episodes is not None:
-        config = dataclasses.replace(config, judge=dataclasses.replace(config.judge, episodes=episodes))
+        config = dataclasses.replace(
+            config, judge=dataclasses.replace(config.judge, episodes=episodes)
+        )
     if seed is not None:
         config = dataclasses.replace(config, seed=seed)
     validate(config, world.spec)
@@ -123,9 +138,14 @@ def evaluate(run: str | Path, *, env: Any = None, episodes: int | None = None, s
 
 
 def crossplay(
-    run: str | Path | Archive, *, env: Any = None, episodes: int | None = None, seed: int | None = None
+    run: str | Path | Archive,
+    *,
+    env: Any = None,
+    episodes: int | None = None,
+    seed: int | None = None,
 ) -> CrossPlay:
-    """What every strategy of a run folder or an archive earns with every other one as its partner (two agents only).
+    """What every strategy of a run folder or an archive earns with every other one as its partner
+    (two agents only).
 
     The same numbers as in the folder's `crossplay.json`, unless `episodes` or `seed` differ.
     """
@@ -139,13 +159,20 @@ def crossplay(
         archive = opened.load()
     config = archive.config
     if world.spec.agents != 2:
-        raise InputError(f"Cross-play is for environments of two agents, but {config.env} has {world.spec.agents}.")
+        raise InputError(
+            f"Cross-play is for environments of two agents, but {config.env} has "
+            f"{world.spec.agents}."
+        )
     if len(archive) == 0:
-        raise InputError(f"There are no strategies for {config.env} yet: cross-play needs one or more.")
+        raise InputError(
+            f"There are no strategies for {config.env} yet: cross-play needs one or more."
+        )
     with collector(world) as collect:
         usual = usual_episodes(collect, len(archive), config.judge.episodes)
         judge = dataclasses.replace(config.judge, episodes=usual if episodes is None else episodes)
-        config = dataclasses.replace(config, judge=judge, seed=config.seed if seed is None else seed)
+        config = dataclasses.replace(
+            config, judge=judge, seed=config.seed if seed is None else seed
+        )
         validate(config, world.spec)
         memory.check(world, config, _warn, learning=False)
         compilation_cache()
@@ -158,22 +185,30 @@ def world_of(run: str | Path) -> AnyEnv:
 
 
 def _world(run: Run, env: Any) -> AnyEnv:
-    """To be played as in the run, with as many devices and players: sums round by how they are divided."""
+    """To be played as in the run, with as many devices and players: sums round by how they are
+    divided."""
     use_cores(run.devices, run.players)
     name = run.config.env
     if env is None and not has_name(name):
         raise InputError(
-            f"{run.path} was made with the environment object {name}, which has no registered name: use "
+            f"{run.path} was made with the environment object {name}, which has no registered "
+            "name: use "
             "rspo.resume(run, env=...) or rspo.evaluate(run, env=...) from Python."
         )
     world = make(name) if env is None else adapt(env)
     if world.spec != run.spec:
-        raise InputError(f"{run.path} was made in another environment than {type(world).__name__}: their sizes differ.")
+        raise InputError(
+            f"{run.path} was made in another environment than {type(world).__name__}: their sizes "
+            "differ."
+        )
     return world
 
 
-def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None) -> Archive:
-    """The search with a folder and a screen around it. Ctrl-C ends it early and keeps everything."""
+def _carry_out(
+    env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None
+) -> Archive:
+    """The search with a folder and a screen around it. Ctrl-C ends it early and keeps
+    everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:
         stack.enter_context(interrupt.deferred(view.say))
@@ -189,7 +224,8 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
         saved = time.monotonic()
         try:
             for event in search(collect, config, archive, start):
-                # What was trained to the end is kept before it is played, described and drawn: that may fail.
+                # What was trained to the end is kept before it is played, described and drawn: that
+                # may fail.
                 trained = isinstance(event, Found) or len(event.rows[0]) == config.ppo.updates
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
@@ -211,8 +247,11 @@ def _carry_out(env: AnyEnv, config: Config, run: Run | None, view: View, log: st
     return archive
 
 
-def _illustrate(collect: Collector, run: Run, archive: Archive, played: CrossPlay | None, view: View) -> None:
-    """Cross-play, diversity and the pictures of a finished run; what the folder has already is not played again."""
+def _illustrate(
+    collect: Collector, run: Run, archive: Archive, played: CrossPlay | None, view: View
+) -> None:
+    """Cross-play, diversity and the pictures of a finished run; what the folder has already is not
+    played again."""
     env = collect.env
     if played is None and env.spec.agents == 2:
         view.say(f"playing each of {len(archive)} strategies with every other one")
@@ -220,14 +259,17 @@ def _illustrate(collect: Collector, run: Run, archive: Archive, played: CrossPla
         played = cross_play(collect, archive, episodes, run.config.seed)
         run.save_cross_play(played)
     novel = [strategy for strategy in archive if strategy.status == "novel"]
-    # What a policy with memory does is no function of a single state, which is what the score compares.
+    # What a policy with memory does is no function of a single state, which is what the score
+    # compares.
     comparable = len(novel) > 1 and not any(strategy.policy.recurrent for strategy in novel)
     if comparable and (states := run.visited(novel)):
         run.save_diversity(diversity_of(novel, states))
     finished = strategies_played(collect, archive, view.say)
     run.save_pictures(pictures(env, finished, played))
     try:
-        run.save_pictures(decoration.files(env, "photographs", partial(env.photographs, finished), ".png"))
+        run.save_pictures(
+            decoration.files(env, "photographs", partial(env.photographs, finished), ".png")
+        )
     except NoRendererError as error:
         view.say(str(error))
 
@@ -237,12 +279,18 @@ def _warn(text: str) -> None:
 
 
 def compilation_cache() -> None:
-    """Keep compiled programs between starts, unless the user already told JAX where to, or not to."""
+    """Keep compiled programs between starts, unless the user already told JAX where to, or not
+    to."""
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
-    # A damaged entry, or a full disk, costs some seconds of compiling and is no concern of the user's.
-    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
-    with contextlib.suppress(OSError, RuntimeError):  # no home, or none that can be written to: no cache
+    # A damaged entry, or a full disk, costs some seconds of compiling and is no concern of the
+    # user's.
+    warnings.filterwarnings(
+        "ignore", message="Error (reading|writing) persistent compilation cache entry"
+    )
+    with contextlib.suppress(
+        OSError, RuntimeError
+    ):  # no home, or none that can be written to: no cache
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rspo" / "xla"
         folder.mkdir(parents=True, exist_ok=True)
         jax.config.update("jax_compilation_cache_dir", str(folder))

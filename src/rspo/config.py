@@ -1,4 +1,5 @@
-"""The typed configuration of a run: what the command line's flags, a configuration file and `config.json` all hold."""
+"""The typed configuration of a run: what the command line's flags, a configuration file and
+`config.json` all hold."""
 
 import dataclasses
 import math
@@ -23,14 +24,17 @@ class Judge:
     episodes: int = 512
     """Fresh episodes for the evaluation, sampled, and as many greedy ones."""
     quality: float = 0.5
-    """A policy is good if its return reaches this share of the way from random play to the first good policy."""
+    """A policy is good if its return reaches this share of the way from random play to the first
+    good policy."""
     accept: float = 0.5
-    """It keeps its distance if at least this share of its sampled episodes is accepted by each kept policy."""
+    """It keeps its distance if at least this share of its sampled episodes is accepted by each kept
+    policy."""
     references: Literal["all", "novel"] = "all"
-    """Which policies later iterations must differ from: every one (the paper), or only those judged novel."""
+    """Which policies later iterations must differ from: every one (the paper), or only those judged
+    novel."""
     attempts: int = 1
-    """How often an iteration may be trained, each time from other weights, until its policy is good and keeps its
-    distance; the last attempt stays."""
+    """How often an iteration may be trained, each time from other weights, until its policy is good
+    and keeps its distance; the last attempt stays."""
 
 
 @dataclass(frozen=True)
@@ -94,29 +98,38 @@ def validate(config: Config, spec: Spec) -> None:
     ppo = config.ppo
     if config.measure.of == "return" and ppo.padding == "restart":
         raise InputError(
-            "measure.of is 'return' and ppo.padding is 'restart': several episodes follow on one another, and only the "
-            "first would be measured. Set ppo.padding to 'drop' or 'count', or measure.of to 'actions'."
+            "measure.of is 'return' and ppo.padding is 'restart': several episodes follow on one "
+            "another, and only the "
+            "first would be measured. Set ppo.padding to 'drop' or 'count', or measure.of to "
+            "'actions'."
         )
     if ppo.horizon == "end" and ppo.padding == "restart":
         raise InputError(
-            "ppo.horizon is 'end' and ppo.padding is 'restart': the horizon cuts through the episode that began last, "
-            "which does not end there. Set ppo.padding to 'count' or 'drop', or ppo.horizon to 'cut'."
+            "ppo.horizon is 'end' and ppo.padding is 'restart': the horizon cuts through the "
+            "episode that began last, "
+            "which does not end there. Set ppo.padding to 'count' or 'drop', or ppo.horizon to "
+            "'cut'."
         )
     if config.judge.attempts > 1 and config.method.plan(config.iterations).per_round > 1:
         raise InputError(
-            f"judge.attempts is {config.judge.attempts}, but this method trains several policies in one round, which "
+            f"judge.attempts is {config.judge.attempts}, but this method trains several policies "
+            "in one round, which "
             "cannot be tried again one by one. Leave judge.attempts at 1."
         )
     if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon
         raise InputError(
-            f"ppo.batch is {ppo.batch}, but it must be a multiple of the episode length {spec.horizon}: try {near}."
+            f"ppo.batch is {ppo.batch}, but it must be a multiple of the episode length "
+            f"{spec.horizon}: try {near}."
         )
     samples, kind = ppo.batch * spec.agents, "samples"
     if ppo.memory != "none":
         samples, kind = -(-spec.horizon // ppo.chunk) * samples // spec.horizon, "sequences"
     if samples % ppo.minibatches:
-        raise InputError(f"ppo.minibatches is {ppo.minibatches}, but it must divide the {samples} {kind} of a batch.")
+        raise InputError(
+            f"ppo.minibatches is {ppo.minibatches}, but it must divide the {samples} {kind} of a "
+            "batch."
+        )
 
 
 def _flat(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -144,7 +157,9 @@ def _check_number(name: str, value: float) -> None:
 def _check_span(name: str, span: tuple[float, ...]) -> None:
     start, end = span
     if not 0 <= start <= end <= 1:
-        raise InputError(f"{name} is {span}, but it must be two numbers between 0 and 1, the smaller first.")
+        raise InputError(
+            f"{name} is {span}, but it must be two numbers between 0 and 1, the smaller first."
+        )
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -153,7 +168,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(data: dict[str, Any], source: str) -> Config:
-    """The inverse of `to_dict`; `source` names the file in the sentence about what is wrong with it."""
+    """The inverse of `to_dict`; `source` names the file in the sentence about what is wrong with
+    it."""
     if not isinstance(data.get("objective"), str):
         raise InputError(f"{source} does not name an objective.")
     default = Config(env="", objective=data["objective"], method=METHODS.make(data["objective"]))
@@ -166,12 +182,18 @@ def merge(default: Any, data: dict[str, Any], source: str, prefix: str = "") -> 
     changes: dict[str, Any] = {}
     for name, value in data.items():
         if name not in hints:
-            raise InputError(f"{source} has an unknown setting '{prefix}{name}'. {suggestion(name, hints)}")
+            raise InputError(
+                f"{source} has an unknown setting '{prefix}{name}'. {suggestion(name, hints)}"
+            )
         current = getattr(default, name)
         if dataclasses.is_dataclass(current):
             if not isinstance(value, dict):
-                raise InputError(f"{source} sets '{prefix}{name}' to {value!r}, but it is a group of settings.")
+                raise InputError(
+                    f"{source} sets '{prefix}{name}' to {value!r}, but it is a group of settings."
+                )
             changes[name] = merge(current, value, source, f"{prefix}{name}.")
         else:
-            changes[name] = checked(hints[name], value, f"{source} sets '{prefix}{name}' to {value!r}")
+            changes[name] = checked(
+                hints[name], value, f"{source} sets '{prefix}{name}' to {value!r}"
+            )
     return dataclasses.replace(default, **changes)

@@ -1,4 +1,5 @@
-"""What can go wrong and be said in one sentence; the command line prints that sentence and no traceback."""
+"""What can go wrong and be said in one sentence; the command line prints that sentence and no
+traceback."""
 
 import difflib
 from collections.abc import Iterable
@@ -7,7 +8,8 @@ from rspo.text import LONGEST, printable
 
 
 class RspoError(Exception):
-    """A failure that the user can understand; exit code 1. Whatever it quotes, it is one short line of plain text."""
+    """A failure that the user can understand; exit code 1. Whatever it quotes, it is one short line
+    of plain text."""
 
     exit_code = 1
     lines = False
@@ -24,7 +26,8 @@ class InputError(RspoError):
 
 
 class EnvironmentFailure(RspoError):
-    """The code of an environment's author raised: a sentence, and below it that code's own traceback."""
+    """The code of an environment's author raised: a sentence, and below it that code's own
+    traceback."""
 
     lines = True
 
@@ -36,7 +39,8 @@ class EnvironmentRefused(InputError):
 
 
 class RspoWarning(UserWarning):
-    """Something that the user should know of; what was asked for goes on. The command line prints it in one line."""
+    """Something that the user should know of; what was asked for goes on. The command line prints
+    it in one line."""
 
 
 class NoRendererError(RspoError):

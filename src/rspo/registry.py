@@ -1,7 +1,8 @@
-"""Environments and methods by name: the built-in ones, those that a program registers, and those of plug-ins.
+"""Environments and methods by name: the built-in ones, those that a program registers, and those of
+plug-ins.
 
-A plug-in is an installed package with entry points in the groups below (docs/plugins.md). Nothing is imported before
-its name is asked for, so that listing names is instant.
+A plug-in is an installed package with entry points in the groups below (docs/plugins.md). Nothing
+is imported before its name is asked for, so that listing names is instant.
 """
 
 import importlib
@@ -53,7 +54,10 @@ class Registry:
         """Built-in names come first: a plug-in cannot take one of them away."""
         if self._plugins is None:
             self._plugins = {
-                point.name: Entry(point.value, f"from the package {point.dist.name if point.dist else point.module}")
+                point.name: Entry(
+                    point.value,
+                    f"from the package {point.dist.name if point.dist else point.module}",
+                )
                 for point in importlib.metadata.entry_points(group=self.group)
             }
         return self._plugins | self._entries
@@ -80,10 +84,12 @@ ENVIRONMENTS = Registry(
         "four-goals-medium": _four_goals("medium", "reach one of four landmarks placed at random"),
         "four-goals-hard": _four_goals("hard", "as medium, with smaller landmarks worth more"),
         "monster-hunt": Entry(
-            "rspo.envs.monster_hunt:MonsterHunt", "two agents: hunt a monster together, or eat apples alone"
+            "rspo.envs.monster_hunt:MonsterHunt",
+            "two agents: hunt a monster together, or eat apples alone",
         ),
         "escalation": Entry(
-            "rspo.envs.escalation:Escalation", "two agents: follow a light together; whoever follows alone pays"
+            "rspo.envs.escalation:Escalation",
+            "two agents: follow a light together; whoever follows alone pays",
         ),
         "half-cheetah": _robot("half-cheetah", "run; nothing ends an episode"),
         "hopper": _robot("hopper", "hop on one leg without falling"),
@@ -102,23 +108,32 @@ METHODS = Registry(
     "method",
     "rspo.methods",
     {
-        "rspo": Entry("rspo.methods.rspo:RSPO", "Reward-Switching Policy Optimization (the paper's method)"),
+        "rspo": Entry(
+            "rspo.methods.rspo:RSPO", "Reward-Switching Policy Optimization (the paper's method)"
+        ),
         "no-switch": Entry(
             "rspo.methods.rspo:RSPO",
             "ablation: the soft objective, reward plus diversity bonus",
             {"switch": "off", "lambda_b": 1.0},
         ),
         "no-intrinsic": Entry(
-            "rspo.methods.rspo:RSPO", "ablation: trajectory filtering alone", {"lambda_b": 0.0, "lambda_r": 0.0}
+            "rspo.methods.rspo:RSPO",
+            "ablation: trajectory filtering alone",
+            {"lambda_b": 0.0, "lambda_r": 0.0},
         ),
         "behaviour-only": Entry(
-            "rspo.methods.rspo:RSPO", "ablation: no reward-driven intrinsic reward", {"lambda_r": 0.0}
+            "rspo.methods.rspo:RSPO",
+            "ablation: no reward-driven intrinsic reward",
+            {"lambda_r": 0.0},
         ),
         "pg": Entry(
             "rspo.methods.base:Method",
             "PPO with restarts: the task's reward alone, a new initialisation each iteration",
         ),
-        "pbt-ce": Entry("rspo.methods.pbt_ce:PBTCE", "a population that maximises the cross-entropy to its others"),
+        "pbt-ce": Entry(
+            "rspo.methods.pbt_ce:PBTCE",
+            "a population that maximises the cross-entropy to its others",
+        ),
     },
 )
 

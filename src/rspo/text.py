@@ -1,4 +1,5 @@
-"""Text that may come from a run folder, a configuration file, a flag or a user's code, before anyone sees it."""
+"""Text that may come from a run folder, a configuration file, a flag or a user's code, before
+anyone sees it."""
 
 import unicodedata
 
@@ -8,11 +9,14 @@ CUT = " ... "
 
 
 def printable(text: str, most: int | None = None, *, lines: bool = False) -> str:
-    """One line, without what would move the cursor, change colours, turn the reading direction or hide: such characters
-    are spelled out, as \\x1b or \\u202e. Of a longer text than `most` the middle is left out; `lines` may be several.
+    """One line, without what would move the cursor, change colours, turn the reading direction or
+    hide: such characters are spelled out, as \\x1b or \\u202e. Of a longer text than `most` the
+    middle is left out; `lines` may be several.
     """
     text = shorten(text, most)  # before too, for what is spelled out is longer
-    return shorten("".join(c if _harmless(c) or (lines and c == "\n") else _spelled(c) for c in text), most)
+    return shorten(
+        "".join(c if _harmless(c) or (lines and c == "\n") else _spelled(c) for c in text), most
+    )
 
 
 def shorten(text: str, most: int | None) -> str:
@@ -23,7 +27,9 @@ def shorten(text: str, most: int | None) -> str:
 
 
 def _harmless(character: str) -> bool:
-    return character.isprintable() or unicodedata.category(character) == "Zs"  # a space, whatever its width
+    return (
+        character.isprintable() or unicodedata.category(character) == "Zs"
+    )  # a space, whatever its width
 
 
 def _spelled(character: str) -> str:

@@ -1,4 +1,5 @@
-"""The command line: every setting is a flag, mistakes are answered with one sentence, results are clean to read."""
+"""The command line: every setting is a flag, mistakes are answered with one sentence, results are
+clean to read."""
 
 import importlib.metadata
 import json
@@ -64,7 +65,9 @@ def test_the_program_is_installed_under_its_name() -> None:
 
 
 def test_help_does_not_wait_for_jax() -> None:
-    code = "import sys; from rspo.cli.main import run; run(['--help']); sys.exit('jax' in sys.modules)"
+    code = (
+        "import sys; from rspo.cli.main import run; run(['--help']); sys.exit('jax' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
@@ -72,7 +75,9 @@ def test_help_does_not_wait_for_jax() -> None:
 def test_a_reader_that_leaves_early_is_no_error(unbuffered: str) -> None:
     environment = product.environment(PYTHONUNBUFFERED=unbuffered)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-m", "rspo", "list"], env=environment, **pipes) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "rspo", "list"], env=environment, **pipes
+    ) as process:
         assert process.stdout is not None
         process.stdout.close()  # before anything is written
         assert process.wait(100) == 0
@@ -85,7 +90,9 @@ def test_a_full_disk_behind_standard_output_is_said() -> None:
         pytest.skip("the system has no /dev/full")
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "rspo", "list"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=product.environment())
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=product.environment()
+        )
     assert done.returncode == 1
     assert done.stderr.startswith("rspo: ")
     assert "Traceback" not in done.stderr
@@ -156,7 +163,9 @@ def test_flags_may_stand_before_the_environment() -> None:
 
 
 def test_flags_override_the_file_and_the_file_the_preset(tmp_path: Path) -> None:
-    (tmp_path / "settings.toml").write_text('objective = "no-switch"\nseed = 5\n[ppo]\nbatch = 160\nclip = 1\n')
+    (tmp_path / "settings.toml").write_text(
+        'objective = "no-switch"\nseed = 5\n[ppo]\nbatch = 160\nclip = 1\n'
+    )
     config = parsed("--config", "settings.toml", "--seed", "6", "--ppo.clip", "0.5")
     start = preset("four-goals-easy", "no-switch")
     assert config == merge(start, {"seed": 6, "ppo": {"batch": 160, "clip": 0.5}}, "test")
@@ -166,14 +175,20 @@ def test_flags_override_the_file_and_the_file_the_preset(tmp_path: Path) -> None
 def test_the_file_may_name_the_environment_and_the_command_another(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text('env = "four-goals-hard"\n')
     assert cli.parse_discover(["--config", "settings.toml"])[0] == preset("four-goals-hard")
-    for words in (["four-goals-easy", "--config", "settings.toml"], ["--config", "settings.toml", "four-goals-easy"]):
+    for words in (
+        ["four-goals-easy", "--config", "settings.toml"],
+        ["--config", "settings.toml", "four-goals-easy"],
+    ):
         assert cli.parse_discover(words)[0] == preset("four-goals-easy")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[ppo]\nupdats = 3", "settings.toml has an unknown setting 'ppo.updats'. Did you mean 'updates'?"),
+        (
+            "[ppo]\nupdats = 3",
+            "settings.toml has an unknown setting 'ppo.updats'. Did you mean 'updates'?",
+        ),
         ("itertions = 3", "unknown setting 'itertions'. Did you mean 'iterations'?"),
         ('iterations = "3"', "sets 'iterations' to '3', but it must be of type int"),
         ("iterations = 3.0", "must be of type int"),
@@ -187,7 +202,10 @@ def test_the_file_may_name_the_environment_and_the_command_another(tmp_path: Pat
         ('objective = ["rspo"]', "method"),
         ("env = 3", "env"),
         ('env = ["four-goals-easy"]', "env"),
-        ("[ppo]\nbatch = 100", "ppo.batch is 100, but it must be a multiple of the episode length 16: try 96."),
+        (
+            "[ppo]\nbatch = 100",
+            "ppo.batch is 100, but it must be a multiple of the episode length 16: try 96.",
+        ),
         ("[measure]\nalpha = nan", "measure.alpha is nan"),
         ("iterations = ", "settings.toml is not a TOML file"),
         ("\0", "settings.toml is not a TOML file"),
@@ -219,10 +237,16 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
         (("--json",), "Unknown command '--json'."),
         (("discover",), "needs an environment"),
         (("discover", "--seed", "1"), "needs an environment"),
-        (("discover", "four-goals-esy"), "Unknown environment 'four-goals-esy'. Did you mean 'four-goals-easy'?"),
+        (
+            ("discover", "four-goals-esy"),
+            "Unknown environment 'four-goals-esy'. Did you mean 'four-goals-easy'?",
+        ),
         (("discover", "--seed", "3", "four-goals-esy"), "Unknown environment 'four-goals-esy'."),
         (("discover", ""), "environment"),
-        (("discover", "four-goals-easy", "--objective", "rsop"), "Unknown method 'rsop'. Did you mean 'rspo'?"),
+        (
+            ("discover", "four-goals-easy", "--objective", "rsop"),
+            "Unknown method 'rsop'. Did you mean 'rspo'?",
+        ),
         (("discover", "four-goals-easy", "--ppo.batch", "1000"), "ppo.batch is 1000"),
         (("discover", "four-goals-easy", "--ppo.batch", "1000000000000"), "ppo.batch is"),
         (("discover", "four-goals-easy", "--measure.alpha", "-1"), "measure.alpha is -1.0"),
@@ -232,7 +256,9 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
         (("discover", "four-goals-easy", "--seed", "1" * 30), "seed is 111"),
     ],
 )
-def test_a_mistake_is_answered_with_one_sentence(elsewhere: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_a_mistake_is_answered_with_one_sentence(
+    elsewhere: Path, arguments: tuple[str, ...], words: str
+) -> None:
     assert_refused(here(*arguments), words)
     assert contents(elsewhere) == {}
 
@@ -241,13 +267,22 @@ def test_a_mistake_is_answered_with_one_sentence(elsewhere: Path, arguments: tup
     ("arguments", "words"),
     [
         (("list", "--everything"), "Unrecognized options: --everything."),
-        (("discover", "four-goals-easy", "--ppo.upates", "3"), "--ppo.upates, 3. Did you mean --ppo.updates?"),
-        (("discover", "four-goals-easy", "--seed", "INT"), "--seed is 'INT', but it must be a whole number."),
+        (
+            ("discover", "four-goals-easy", "--ppo.upates", "3"),
+            "--ppo.upates, 3. Did you mean --ppo.updates?",
+        ),
+        (
+            ("discover", "four-goals-easy", "--seed", "INT"),
+            "--seed is 'INT', but it must be a whole number.",
+        ),
         (
             ("discover", "four-goals-easy", "--iterations", "1.5"),
             "--iterations is '1.5', but it must be a whole number.",
         ),
-        (("discover", "four-goals-easy", "--ppo.gamma", "x"), "--ppo.gamma is 'x', but it must be a number."),
+        (
+            ("discover", "four-goals-easy", "--ppo.gamma", "x"),
+            "--ppo.gamma is 'x', but it must be a number.",
+        ),
         (
             ("discover", "four-goals-easy", "--ppo.padding", "a"),
             "is 'a', but it must be one of 'count', 'drop', 'restart'.",
@@ -259,15 +294,27 @@ def test_a_mistake_is_answered_with_one_sentence(elsewhere: Path, arguments: tup
         ),
         (("discover", "four-goals-easy", "--seed"), "--seed needs a value."),
         (("discover", "four-goals-easy", "--config"), "--config needs a value."),
-        (("discover", "four-goals-easy", "four-goals-hard"), "Unrecognized options: four-goals-hard."),
-        (("evaluate",), "rspo evaluate needs a run folder, such as `rspo evaluate runs/four-goals-easy-rspo-seed0`."),
-        (("evaluate", "run", "--episodes", "many"), "--episodes is 'many', but it must be a whole number."),
+        (
+            ("discover", "four-goals-easy", "four-goals-hard"),
+            "Unrecognized options: four-goals-hard.",
+        ),
+        (
+            ("evaluate",),
+            "rspo evaluate needs a run folder, such as `rspo evaluate "
+            "runs/four-goals-easy-rspo-seed0`.",
+        ),
+        (
+            ("evaluate", "run", "--episodes", "many"),
+            "--episodes is 'many', but it must be a whole number.",
+        ),
         (("evaluate", "run", "--jsn"), "--jsn. Did you mean --json?"),
         (("resume", "run", "walk"), "Unrecognized options: walk."),
         (("play", "run", "first"), "STRATEGY is 'first', but it must be a whole number."),
     ],
 )
-def test_a_flag_that_is_not_understood_is_answered_with_one_sentence(arguments: tuple[str, ...], words: str) -> None:
+def test_a_flag_that_is_not_understood_is_answered_with_one_sentence(
+    arguments: tuple[str, ...], words: str
+) -> None:
     assert_refused(here(*arguments), words, f"`rspo {arguments[0]} --help` explains all options.")
 
 
@@ -290,7 +337,9 @@ def test_a_flag_that_is_not_understood_is_answered_with_one_sentence(arguments: 
         (("play", "0", "--speed", "nan"), "speed"),
     ],
 )
-def test_a_bad_number_is_answered_with_one_sentence(finished: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_a_bad_number_is_answered_with_one_sentence(
+    finished: Path, arguments: tuple[str, ...], words: str
+) -> None:
     verb, *options = arguments
     before = contents(finished)
     assert_refused(here(verb, finished, *options), words)
@@ -298,7 +347,8 @@ def test_a_bad_number_is_answered_with_one_sentence(finished: Path, arguments: t
 
 
 def test_a_run_without_strategies(elsewhere: Path, finished: Path) -> None:
-    """One that was stopped in its first iteration can be looked at; there is only nothing to see."""
+    """One that was stopped in its first iteration can be looked at; there is only nothing to
+    see."""
     run = shutil.copytree(finished, elsewhere / "run")
     for strategy in (run / "strategies").iterdir():
         shutil.rmtree(strategy)
@@ -319,7 +369,9 @@ def test_a_run_in_its_default_place(elsewhere: Path, finished: Path) -> None:
     outcome = here(*DISCOVER)
     assert outcome.code == 0, outcome
     assert "Kept in runs/four-goals-easy-rspo-seed0-2." in outcome.out
-    assert product.results(elsewhere / "runs" / "four-goals-easy-rspo-seed0-2") == product.results(finished)
+    assert product.results(elsewhere / "runs" / "four-goals-easy-rspo-seed0-2") == product.results(
+        finished
+    )
 
 
 def test_what_is_piped_is_plain_text(finished: Path) -> None:
@@ -364,7 +416,16 @@ def test_evaluate_prints_the_summary(finished: Path) -> None:
     record = json.loads(outcome.out)
     assert {"env", "objective", "seed", "strategies", "distinct"} <= record.keys()
     assert (record["env"], record["objective"], record["seed"]) == ("four-goals-easy", "rspo", 0)
-    names = {"index", "status", "return_mean", "return_std", "greedy_return_mean", "episodes", "descriptor", "accepted"}
+    names = {
+        "index",
+        "status",
+        "return_mean",
+        "return_std",
+        "greedy_return_mean",
+        "episodes",
+        "descriptor",
+        "accepted",
+    }
     for index, strategy in enumerate(record["strategies"]):
         assert names <= strategy.keys()
         assert strategy["index"] == index
@@ -373,15 +434,21 @@ def test_evaluate_prints_the_summary(finished: Path) -> None:
         assert 0 <= strategy["return_mean"] <= 1
         assert 0 <= strategy["accepted"] <= 1
     assert len(record["strategies"]) == 3
-    assert record["distinct"] == sum(strategy["status"] == "novel" for strategy in record["strategies"])
+    assert record["distinct"] == sum(
+        strategy["status"] == "novel" for strategy in record["strategies"]
+    )
 
 
 @pytest.mark.parametrize("options", [("--seed", "1"), ("--episodes", "64")])
-def test_evaluate_on_other_episodes_gives_other_numbers(finished: Path, options: tuple[str, ...]) -> None:
+def test_evaluate_on_other_episodes_gives_other_numbers(
+    finished: Path, options: tuple[str, ...]
+) -> None:
     outcome = here("evaluate", finished, "--json", *options)
     own, other = json.loads((finished / "summary.json").read_bytes()), json.loads(outcome.out)
     keys = ("return_mean", "return_std", "distance")
-    assert [[s[k] for k in keys] for s in own["strategies"]] != [[s[k] for k in keys] for s in other["strategies"]]
+    assert [[s[k] for k in keys] for s in own["strategies"]] != [
+        [s[k] for k in keys] for s in other["strategies"]
+    ]
     assert [s["status"] for s in own["strategies"]] == [s["status"] for s in other["strategies"]]
     assert {s["episodes"] for s in other["strategies"]} == {64 if "--episodes" in options else 32}
 
@@ -391,7 +458,9 @@ def test_evaluate_as_a_table(finished: Path) -> None:
     record = json.loads((finished / "summary.json").read_bytes())
     rows = [line.split("│") for line in outcome.out.splitlines() if line.startswith("│")]
     assert [row[1].strip() for row in rows] == ["0", "1", "2"]
-    assert [row[4].strip() for row in rows] == [f"{s['return_mean']:.3f}" for s in record["strategies"]]
+    assert [row[4].strip() for row in rows] == [
+        f"{s['return_mean']:.3f}" for s in record["strategies"]
+    ]
     assert "\x1b" not in outcome.out
 
 
@@ -410,12 +479,16 @@ def test_play_in_a_pipe_prints_the_last_moment(finished: Path) -> None:
     titles = [line for line in outcome.out.splitlines() if line.startswith("strategy ")]
     assert [title.split()[1] for title in titles] == ["0", "1", "2"]
     assert all("return " in title for title in titles)
-    assert "@" in here("play", finished, "0").out  # where it ends at a landmark; others may leave the picture
+    assert (
+        "@" in here("play", finished, "0").out
+    )  # where it ends at a landmark; others may leave the picture
     assert here("play", finished, "1").out in outcome.out
     assert here("play", finished, "1", "--episodes", "3").out.count("strategy 1") == 3
 
 
 def test_play_is_repeatable_and_follows_its_seed(finished: Path) -> None:
-    first, again, *others = (here("play", finished, "0", "--sampled", "--seed", seed).out for seed in "11234567")
+    first, again, *others = (
+        here("play", finished, "0", "--sampled", "--seed", seed).out for seed in "11234567"
+    )
     assert first == again
     assert {first} != set(others)  # two may look alike in the end, but not all

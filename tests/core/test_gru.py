@@ -1,4 +1,5 @@
-"""The recurrent network against one in plain NumPy, step by step and unrolled; and policies as named arrays."""
+"""The recurrent network against one in plain NumPy, step by step and unrolled; and policies as
+named arrays."""
 
 import dataclasses
 
@@ -40,7 +41,10 @@ def unrolled(gru, carry, x, starts):
 def test_a_step_is_the_gated_recurrent_unit_by_hand_in_numpy_and_jax(seed):
     rng = np.random.default_rng(seed)
     gru = plain.random_gru(rng, SIZES)
-    h, x = rng.standard_normal((*BATCH, 5)).astype(np.float32), rng.standard_normal((*BATCH, 3)).astype(np.float32)
+    h, x = (
+        rng.standard_normal((*BATCH, 5)).astype(np.float32),
+        rng.standard_normal((*BATCH, 3)).astype(np.float32),
+    )
     ours, out = gru.step(h, x)
     theirs, their_out = stepped(in_jax(gru), jnp.asarray(h), jnp.asarray(x))
     assert isinstance(out, np.ndarray)
@@ -89,7 +93,11 @@ def test_extreme_inputs_stay_finite():
 
 def test_weights_start_orthogonal_gate_by_gate_and_biases_zero():
     gru = init_gru((6, 8, 8, 5), 0.01, jax.random.key(0))
-    gates = [block for weight in (gru.inputs, gru.memory) for block in np.split(np.asarray(weight), 3, axis=1)]
+    gates = [
+        block
+        for weight in (gru.inputs, gru.memory)
+        for block in np.split(np.asarray(weight), 3, axis=1)
+    ]
     for block in gates:
         np.testing.assert_allclose(block @ block.T, np.eye(8), atol=1e-5)
     assert all(not np.allclose(one, other) for i, one in enumerate(gates) for other in gates[:i])
@@ -112,7 +120,9 @@ def test_a_policy_survives_packing_and_acts_the_same(memory, space, normalize, l
     policy = init_policy(spec, 2, 6, 2, normalize, jax.random.key(0), memory, latent)
     context = jnp.arange(1.0, 1.0 + latent) if latent else None
     # Other numbers in every leaf, so that none can be mistaken for another or for a fresh one.
-    policy = jax.tree.map(lambda leaf: leaf + rng.uniform(0.1, 1.0, leaf.shape).astype(np.float32), policy)
+    policy = jax.tree.map(
+        lambda leaf: leaf + rng.uniform(0.1, 1.0, leaf.shape).astype(np.float32), policy
+    )
     policy = dataclasses.replace(policy, context=context)
     arrays = to_arrays(policy)
     assert all(type(leaf) is np.ndarray for leaf in arrays.values())
@@ -127,4 +137,6 @@ def test_a_policy_survives_packing_and_acts_the_same(memory, space, normalize, l
         theirs, wanted = policy.step(theirs, View(jnp.asarray(seen)))
         np.testing.assert_allclose(acted.mode(), wanted.mode(), rtol=1e-4, atol=1e-4)
         action = np.asarray(wanted.mode())
-        np.testing.assert_allclose(acted.log_prob(action), wanted.log_prob(action), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            acted.log_prob(action), wanted.log_prob(action), rtol=1e-4, atol=1e-4
+        )

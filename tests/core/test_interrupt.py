@@ -25,7 +25,11 @@ from rspo.rollout.host import _COLLECTORS
 from rspo.search import loop as search
 from worlds import Rooms
 
-SMALL = {"iterations": 2, "ppo": {"updates": 12, "batch": 63, "minibatches": 1}, "judge": {"episodes": 16}}
+SMALL = {
+    "iterations": 2,
+    "ppo": {"updates": 12, "batch": 63, "minibatches": 1},
+    "judge": {"episodes": 16},
+}
 LARGE = ("discover", "four-goals-easy", "--ppo.batch", "2000000", "--ppo.updates", "50")
 
 
@@ -159,13 +163,19 @@ def test_few_updates_in_a_call_give_the_same_bits(found, monkeypatch: pytest.Mon
     """Large ones come one by one, so that nobody waits for ten."""
     monkeypatch.setattr(search, "SECONDS", 0.0)
     events = list(search.search(collector(Rooms()), found.config, rspo.Archive(found.config)))
-    assert len(events) == 11 + 1 + 12 + 1  # all updates but the very first, whose time is that of compiling
+    assert (
+        len(events) == 11 + 1 + 12 + 1
+    )  # all updates but the very first, whose time is that of compiling
     strategies = [event.strategy for event in events if isinstance(event, search.Found)]
     assert same([strategy.policy for strategy in strategies], policies(found))
-    assert [dataclasses.asdict(s.evaluation) for s in strategies] == [dataclasses.asdict(s.evaluation) for s in found]
+    assert [dataclasses.asdict(s.evaluation) for s in strategies] == [
+        dataclasses.asdict(s.evaluation) for s in found
+    ]
 
 
-def test_one_that_comes_when_all_is_done_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_comes_when_all_is_done_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rspo.api.write_report", lambda path: interrupt_me())
     archive = rspo.discover(Rooms(), out=tmp_path / "run", quiet=True, **SMALL)
     assert archive.interrupted
@@ -194,7 +204,9 @@ def test_the_second_one_raises_in_a_process_that_is_not_ours() -> None:
     """A notebook goes on."""
     threading.Timer(0.1, interrupt_me).start()
     threading.Timer(0.3, interrupt_me).start()  # the same one: a wrapper passed it on as well
-    threading.Timer(4.0, interrupt_me).start()  # late enough to be a second one on a busy machine too
+    threading.Timer(
+        4.0, interrupt_me
+    ).start()  # late enough to be a second one on a busy machine too
     began = time.monotonic()
     with interrupt.deferred(lambda words: None), pytest.raises(KeyboardInterrupt):
         time.sleep(60)

@@ -22,8 +22,12 @@ def test_policy_and_values_are_the_networks_of_the_normalised_observation(seed, 
     obs = (10 * rng.standard_normal((2, 4, 3))).astype(np.float32)
     probs, value = policy(jnp.asarray(obs)).log_probs, policy.values(jnp.asarray(obs))
     for index in np.ndindex(2, 4):
-        np.testing.assert_allclose(probs[index], plain.log_probs(policy, obs[index]), rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(value[index], plain.values(policy, obs[index]), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            probs[index], plain.log_probs(policy, obs[index]), rtol=1e-4, atol=1e-4
+        )
+        np.testing.assert_allclose(
+            value[index], plain.values(policy, obs[index]), rtol=1e-4, atol=1e-4
+        )
     own = jax.device_get(policy)
     np.testing.assert_allclose(own(obs).log_probs, probs, rtol=1e-4, atol=1e-4)
     assert isinstance(own(obs).logits, np.ndarray)
@@ -48,9 +52,15 @@ def test_layers_of_one_policy_are_drawn_apart():
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_fresh_policy_has_the_asked_shape_and_is_nearly_uniform(layers):
-    policy = init_policy(SPEC, channels=4, hidden=16, layers=layers, normalize=True, key=jax.random.key(1))
+    policy = init_policy(
+        SPEC, channels=4, hidden=16, layers=layers, normalize=True, key=jax.random.key(1)
+    )
     obs = jax.random.normal(jax.random.key(2), (7, 6))
-    assert [w.shape for w in policy.actor.net.weights] == [(6, 16), *[(16, 16)] * (layers - 1), (16, 5)]
+    assert [w.shape for w in policy.actor.net.weights] == [
+        (6, 16),
+        *[(16, 16)] * (layers - 1),
+        (16, 5),
+    ]
     assert policy.values(obs).shape == (7, 4)
     assert np.abs(np.exp(policy(obs).log_probs) - 0.2).max() < 0.02
     assert init_policy(SPEC, 4, 16, layers, False, jax.random.key(1)).normalizer is None

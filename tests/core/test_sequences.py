@@ -1,4 +1,5 @@
-"""Chunks of sequences and back, and that replaying episodes is stepping through each of them alone."""
+"""Chunks of sequences and back, and that replaying episodes is stepping through each of them
+alone."""
 
 import dataclasses
 import itertools
@@ -22,7 +23,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 @given(steps=st.integers(1, 9), length=st.integers(1, 11), rest=st.sampled_from([(), (2,)]))
 @settings(max_examples=30)
 def test_chunks_hold_consecutive_steps_and_joining_undoes_them(steps, length, rest):
-    leaf = 1 + np.arange(steps * 6 * (2 if rest else 1), dtype=np.float32).reshape(steps, 3, 2, *rest)
+    leaf = 1 + np.arange(steps * 6 * (2 if rest else 1), dtype=np.float32).reshape(
+        steps, 3, 2, *rest
+    )
     found = np.asarray(chunked({"leaf": leaf}, length)["leaf"])
     chunks = -(-steps // length)
     assert found.shape == (chunks, 3, 2, length, *rest)
@@ -58,11 +61,18 @@ def replay(policy, samples):
 @pytest.mark.parametrize("continuous", [False, True], ids=["discrete", "continuous"])
 @given(seed=SEEDS)
 @settings(max_examples=10)
-def test_replaying_is_stepping_through_each_episode_alone_with_a_memory_of_its_own(continuous, seed):
+def test_replaying_is_stepping_through_each_episode_alone_with_a_memory_of_its_own(
+    continuous, seed
+):
     rng = np.random.default_rng(seed)
-    policy, samples = plain.random_policy(rng, memory=True), random_samples(rng, sequences=3, steps=6)
+    policy, samples = (
+        plain.random_policy(rng, memory=True),
+        random_samples(rng, sequences=3, steps=6),
+    )
     if continuous:
-        actor = dataclasses.replace(policy.actor, log_std=np.zeros(4, np.float32), space=Box((-1.0,) * 4, (1.0,) * 4))
+        actor = dataclasses.replace(
+            policy.actor, log_std=np.zeros(4, np.float32), space=Box((-1.0,) * 4, (1.0,) * 4)
+        )
         policy = dataclasses.replace(policy, actor=actor)
     played = replay(*jax.tree.map(jnp.asarray, (policy, samples)))
     found = played.mean if continuous else played.log_probs
@@ -86,26 +96,32 @@ def test_without_memory_every_step_stands_alone():
     policy, samples = plain.random_policy(rng), random_samples(rng, 3, 6)
     found = replay(*jax.tree.map(jnp.asarray, (policy, samples))).log_probs
     for index in np.ndindex(3, 6):
-        np.testing.assert_allclose(found[index], plain.log_probs(policy, samples.view.obs[index]), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            found[index], plain.log_probs(policy, samples.view.obs[index]), rtol=1e-4, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_learning_from_chunks_with_the_memory_before_each_is_learning_from_whole_episodes(share):
-    """What actor and critic do in chunks of 4 of 6 steps, from what `look_back` says that they remembered."""
+    """What actor and critic do in chunks of 4 of 6 steps, from what `look_back` says that they
+    remembered."""
     rng = np.random.default_rng(1)
     policy = jax.tree.map(jnp.asarray, plain.random_policy(rng, channels=2, memory=True))
     shape, length = (6, 3, 2), 4
-    view, last = View(rng.standard_normal((*shape, 3)).astype(np.float32)), View(np.ones((3, 2, 3), np.float32))
+    view, last = (
+        View(rng.standard_normal((*shape, 3)).astype(np.float32)),
+        View(np.ones((3, 2, 3), np.float32)),
+    )
     starts = rng.random(shape) < share
     starts[0] = True
     view, last, starts = jax.tree.map(jnp.asarray, (view, last, starts))
     values, _, carry = policy.look_back(view, starts, last)
     whole = policy.replay(view, starts).log_probs
     cut_view, cut_starts = chunked((view, starts), length)
-    flat = lambda leaf: leaf.reshape(-1, *leaf.shape[3:])  # noqa: E731
+    flat = lambda leaf: leaf.reshape(-1, *leaf.shape[3:])
     before = jax.tree.map(lambda leaf: flat(leaf[::length]), carry)
     played, value = policy.learn(before, *time_first(jax.tree.map(flat, (cut_view, cut_starts))))
-    back = lambda leaf: joined(jnp.moveaxis(leaf, 0, 1).reshape(2, 3, 2, length, -1), 6)  # noqa: E731
+    back = lambda leaf: joined(jnp.moveaxis(leaf, 0, 1).reshape(2, 3, 2, length, -1), 6)
     np.testing.assert_allclose(back(played.log_probs), whole, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(back(value), values, rtol=1e-3, atol=1e-4)
 
@@ -121,5 +137,7 @@ def test_the_value_of_what_came_last_remembers_the_episode():
     _, found, _ = in_jax[0].look_back(*in_jax[1:])
     memory = np.zeros(5)
     for t in (2, 3, 4):
-        memory, value = plain.gru_step(policy.critic, memory, plain.normalized(policy, obs[t, 0, 0]))
+        memory, value = plain.gru_step(
+            policy.critic, memory, plain.normalized(policy, obs[t, 0, 0])
+        )
     np.testing.assert_allclose(found[0, 0], value, rtol=1e-3, atol=1e-3)

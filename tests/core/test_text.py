@@ -1,5 +1,5 @@
-"""Whatever text comes in, what goes to the terminal is short and plain: nothing in it moves a cursor, changes a colour,
-turns the reading direction or begins a line that looks like ours."""
+"""Whatever text comes in, what goes to the terminal is short and plain: nothing in it moves a
+cursor, changes a colour, turns the reading direction or begins a line that looks like ours."""
 
 import io
 import json
@@ -22,7 +22,8 @@ from rspo.runs.run import summary
 from rspo.screen.view import strategy_table
 from rspo.text import LONGEST, printable
 
-# Colours, a bell, the same in one byte, both kinds of direction marks, a new line, the return of the carriage, markup.
+# Colours, a bell, the same in one byte, both kinds of direction marks, a new line, the return of
+# the carriage, markup.
 EVIL = "\x1b[31m\x07\x9b1m\x7f\u202e\u2066\u200f\n\rrspo: all is well.\u2028[red]x[/]:smile:"
 WORSE = EVIL + "\0\ud800"  # no name of a file
 
@@ -31,7 +32,9 @@ def assert_plain(text: str) -> None:
     for line in text.split("\n"):
         assert len(line) <= LONGEST + len("rspo: "), line
         for character in line:
-            assert unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp"), repr(character)
+            assert unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp"), repr(
+                character
+            )
 
 
 def assert_said_plainly(outcome: Outcome) -> None:
@@ -53,7 +56,10 @@ def test_what_is_harmless_stays_and_what_is_not_is_spelled_out() -> None:
     assert printable("naïve 日本語 \N{NO-BREAK SPACE}\N{PILE OF POO} [red] \\x1b") == (
         "naïve 日本語 \N{NO-BREAK SPACE}\N{PILE OF POO} [red] \\x1b"
     )
-    assert printable("\x1b[0m\0\u202e\ud800\n\x9b\U000e0001") == r"\x1b[0m\x00\u202e\ud800\n\x9b\U000e0001"
+    assert (
+        printable("\x1b[0m\0\u202e\ud800\n\x9b\U000e0001")
+        == r"\x1b[0m\x00\u202e\ud800\n\x9b\U000e0001"
+    )
     assert printable("a\nb\x1b", lines=True) == "a\nb\\x1b"
     assert printable("head" + "x" * 100 + "tail", 20) == "headxxxx ... xxxtail"
 
@@ -149,7 +155,9 @@ def test_the_name_of_a_folder_is_said_plainly(run: Path) -> None:
     assert_said_plainly(here("resume", run))
 
 
-@pytest.mark.parametrize("place", ["schema", "config.env", "config.objective", "devices", "spec", "config.ppo.padding"])
+@pytest.mark.parametrize(
+    "place", ["schema", "config.env", "config.objective", "devices", "spec", "config.ppo.padding"]
+)
 def test_a_record_is_quoted_plainly(run: Path, place: str) -> None:
     with rewritten(run / "run.json") as record:
         *groups, name = place.split(".")
@@ -189,7 +197,9 @@ def test_a_warning_is_one_plain_line() -> None:
     )
     command = [sys.executable, "-c", code, "list"]
     text = json.dumps(WORSE + "x" * 10**4)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, env=product.environment())
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, env=product.environment()
+    )
     assert done.stderr.startswith("rspo: \\x1b[31m")
     assert done.stderr.count("\n") == 1
     assert_plain(done.stderr)

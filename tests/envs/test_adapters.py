@@ -1,4 +1,5 @@
-"""Environments that nobody here wrote, Gymnasium's and PettingZoo's, and those that have something wrong."""
+"""Environments that nobody here wrote, Gymnasium's and PettingZoo's, and those that have something
+wrong."""
 
 import sys
 
@@ -26,7 +27,12 @@ from rspo.search.check import adapt
 from worlds import collect
 
 KEY = jax.random.key(3)
-TINY = {"iterations": 2, "ppo": {"updates": 2, "epochs": 2, "minibatches": 2}, "judge": {"episodes": 4}, "quiet": True}
+TINY = {
+    "iterations": 2,
+    "ppo": {"updates": 2, "epochs": 2, "minibatches": 2},
+    "judge": {"episodes": 4},
+    "quiet": True,
+}
 
 
 def left(obs):
@@ -125,14 +131,17 @@ def test_however_it_is_passed(given):
         np.testing.assert_array_equal(played.reward[:, n, 0], [5, 5, 5, 0])
         np.testing.assert_array_equal(played.terminated[:, n], [0, 0, 1, 1])
     if world.can_restart:
-        np.testing.assert_array_equal(collect(world, left, 5, KEY, padding="restart").obs[:, 0, 0, 0], [0, 1, 2, 0])
+        np.testing.assert_array_equal(
+            collect(world, left, 5, KEY, padding="restart").obs[:, 0, 0, 0], [0, 1, 2, 0]
+        )
     else:
         with pytest.raises(InputError, match="DISABLED"):
             collect(world, left, 5, KEY, padding="restart")
 
 
 class Zoo(pettingzoo.ParallelEnv):
-    """Two agents; the second leaves after a step, the first after `end`. Observed: the time and oneself."""
+    """Two agents; the second leaves after a step, the first after `end`. Observed: the time and
+    oneself."""
 
     metadata = {"name": "zoo"}
     possible_agents = ["one", "two"]
@@ -224,15 +233,28 @@ def once_only():
         (lambda: Zoo(odd=True), "one observes 2 numbers, two 3"),
         (Counter(), "has no time limit"),
         (lambda: counter(broken="nan"), "an observation that is not a finite number"),
-        (lambda: counter(broken="step"), r"Counter cannot be trained in: its step failed \(OSError: unplugged\)"),
-        (lambda: 1 / 0, r"environment cannot be trained in: making it failed \(ZeroDivisionError: division by zero\)"),
-        (once_only(), "environment cannot be trained in: making it failed \\(OSError: only one at a time\\)"),
+        (
+            lambda: counter(broken="step"),
+            r"Counter cannot be trained in: its step failed \(OSError: unplugged\)",
+        ),
+        (
+            lambda: 1 / 0,
+            r"environment cannot be trained in: making it failed \(ZeroDivisionError: division by "
+            r"zero\)",
+        ),
+        (
+            once_only(),
+            "environment cannot be trained in: making it failed \\(OSError: only one at a time\\)",
+        ),
         (lambda: Zoo(mean=True), "its step gives no reward for agent 'one'"),
         (
             lambda: TimeLimit(Shaped((210, 160, 3), 2), 4),
             "Shaped cannot be .* observes 100800 numbers, as an image has",
         ),
-        (lambda: TimeLimit(Shaped((2,), 1), 4), "it has 1 actions to choose from, which must be .* from 2"),
+        (
+            lambda: TimeLimit(Shaped((2,), 1), 4),
+            "it has 1 actions to choose from, which must be .* from 2",
+        ),
         (Wrong(), r"reward of shape \(\), but it must be \(1,\); terminated is of type float32"),
         (3, "3 is no environment"),
         (lambda: 3, "made 3"),
@@ -250,7 +272,8 @@ def test_a_registered_environment_that_cannot_be_made_is_said():
 
     gymnasium.register("Broken-v0", broken, max_episode_steps=4)
     with pytest.raises(
-        EnvironmentFailure, match=r"^gym:Broken-v0 cannot be played: making it failed \(OSError: unplug"
+        EnvironmentFailure,
+        match=r"^gym:Broken-v0 cannot be played: making it failed \(OSError: unplug",
     ):
         rspo.make("gym:Broken-v0")
 
@@ -275,26 +298,46 @@ def test_a_whole_run_in_them(env, tmp_path):
 
 def test_the_command_line_takes_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    name, folder = "pettingzoo:mpe2.simple_spread_v3", "runs/pettingzoo-mpe2.simple_spread_v3-rspo-seed0"
-    flags = ("--iterations", "1", "--ppo.updates", "1", "--ppo.batch", "200", "--judge.episodes", "2")
+    name, folder = (
+        "pettingzoo:mpe2.simple_spread_v3",
+        "runs/pettingzoo-mpe2.simple_spread_v3-rspo-seed0",
+    )
+    flags = (
+        "--iterations",
+        "1",
+        "--ppo.updates",
+        "1",
+        "--ppo.batch",
+        "200",
+        "--judge.episodes",
+        "2",
+    )
     done = here("discover", name, *flags)
     assert done.code == 0
     assert folder in done.out
     assert "rspo play" not in done.out
-    assert here("evaluate", folder, "--json").out == (tmp_path / folder / "summary.json").read_text()
+    assert (
+        here("evaluate", folder, "--json").out == (tmp_path / folder / "summary.json").read_text()
+    )
     assert_refused(here("play", folder, "0"), "no drawing")
     assert_refused(here("discover", "gym:Nothing-v0"), "Nothing-v0")
 
 
 def test_numbers_without_bounds_keep_their_units():
     space = Box((-np.inf, -2.0, 0.0), (np.inf, 4.0, np.inf))
-    np.testing.assert_array_equal(space.to_env(np.array([[-7.0, 0.5, -3.0]], np.float32)), [[-7.0, 2.5, 0.0]])
+    np.testing.assert_array_equal(
+        space.to_env(np.array([[-7.0, 0.5, -3.0]], np.float32)), [[-7.0, 2.5, 0.0]]
+    )
 
 
 def test_a_missing_extra_is_named(monkeypatch):
     for module in ("gymnasium", "pettingzoo", "mujoco"):
         monkeypatch.setitem(sys.modules, module, None)
-    for name, extra in (("gym:CartPole-v1", "gym"), ("pettingzoo:mpe2.x", "pettingzoo"), ("hopper", "mujoco")):
+    for name, extra in (
+        ("gym:CartPole-v1", "gym"),
+        ("pettingzoo:mpe2.x", "pettingzoo"),
+        ("hopper", "mujoco"),
+    ):
         with pytest.raises(InputError, match=rf"pip install 'rspo\[{extra}\]'"):
             rspo.make(name)
 

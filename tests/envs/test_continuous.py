@@ -1,4 +1,5 @@
-"""Continuous actions from the space to the reward model, and two optima that RSPO must tell apart by densities."""
+"""Continuous actions from the space to the reward model, and two optima that RSPO must tell apart
+by densities."""
 
 import dataclasses
 import json
@@ -32,8 +33,12 @@ SPEC = Spec(4, SPACE, horizon=3)
 
 @pytest.mark.parametrize("backend", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
 def test_a_box_is_reached_from_its_middle_and_never_left(backend):
-    found = SPACE.to_env(backend(np.array([[0, 0, 0], [-1, -1, -7], [1, 1, 7], [0.5, 9, 2]], np.float32)))
-    np.testing.assert_allclose(found, [[0, 5, 0], [-0.4, 0, -7], [0.4, 10, 3], [0.2, 10, 2]], rtol=1e-6)
+    found = SPACE.to_env(
+        backend(np.array([[0, 0, 0], [-1, -1, -7], [1, 1, 7], [0.5, 9, 2]], np.float32))
+    )
+    np.testing.assert_allclose(
+        found, [[0, 5, 0], [-0.4, 0, -7], [0.4, 10, 3], [0.2, 10, 2]], rtol=1e-6
+    )
     assert SPACE.n == 3
 
 
@@ -66,7 +71,10 @@ def test_the_nll_of_a_step_is_the_density_or_the_distance_capped(gaussian, cap):
     rng = np.random.default_rng(0)
     policy = init_policy(SPEC, 1, 4, 1, False, jax.random.key(0))
     policy = eqx.tree_at(lambda p: p.actor.log_std, policy, jnp.asarray([0.5, -1.0, 0.0]))
-    obs, action = rng.standard_normal((9, 4), np.float32), 2 * rng.standard_normal((9, 3), np.float32)
+    obs, action = (
+        rng.standard_normal((9, 4), np.float32),
+        2 * rng.standard_normal((9, 3), np.float32),
+    )
     counted = np.arange(9) < 7
     samples = Samples(View(obs), action, np.zeros(9), counted, np.ones(9, bool))
     nll = step_nll(policy, samples, Measure(gaussian=gaussian, cap=cap))
@@ -79,13 +87,20 @@ def test_the_nll_of_a_step_is_the_density_or_the_distance_capped(gaussian, cap):
 
 def test_the_reward_model_takes_the_action_as_it_is():
     model = init_reward_model(SPEC, 8, jax.random.key(0))
-    obs, action = np.ones((5, 4), np.float32), np.random.default_rng(0).standard_normal((5, 3), np.float32)
-    np.testing.assert_allclose(model(obs, action), model.net(jnp.concatenate([obs, action], -1))[..., 0], rtol=1e-6)
+    obs, action = (
+        np.ones((5, 4), np.float32),
+        np.random.default_rng(0).standard_normal((5, 3), np.float32),
+    )
+    np.testing.assert_allclose(
+        model(obs, action), model.net(jnp.concatenate([obs, action], -1))[..., 0], rtol=1e-6
+    )
     assert model.net.weights[0].shape == (7, 8)
 
 
 def test_jax_environments_may_have_continuous_actions_too():
-    archive = rspo.discover(Slope(), iterations=1, ppo={"batch": 256, "updates": 30, "learning_rate": 0.01}, quiet=True)
+    archive = rspo.discover(
+        Slope(), iterations=1, ppo={"batch": 256, "updates": 30, "learning_rate": 0.01}, quiet=True
+    )
     assert archive[0].evaluation.greedy_return_mean > 17  # of 20; 10 at first
     assert archive[0].act(np.ones(1), greedy=True) > 8
 
@@ -102,7 +117,9 @@ class TwoPeaks(HostEnv):
 
     def describe(self, trajectory):
         right = float((np.asarray(trajectory.action) > 0).mean())
-        return Descriptor("right" if right > 0.5 else "left", {"right": right}, clear=abs(right - 0.5) > 0.3)
+        return Descriptor(
+            "right" if right > 0.5 else "left", {"right": right}, clear=abs(right - 0.5) > 0.3
+        )
 
 
 class Peaks(Instances):
@@ -115,11 +132,18 @@ class Peaks(Instances):
         return HostStep(self.reset(which, None), reward, never, never)
 
 
-# The robots' method: in one stream the intrinsic reward, a density with no upper bound, drowns the task's once a policy
-# is sharp. And time to leave the middle: after 60 updates five of twelve seeds' first policies had not. With both, 16
-# seeds of 16 find two peaks.
+# The robots' method: in one stream the intrinsic reward, a density with no upper bound, drowns the
+# task's once a policy is sharp. And time to leave the middle: after 60 updates five of twelve
+# seeds' first policies had not. With both, 16 seeds of 16 find two peaks.
 SETTINGS = {
-    "ppo": {"batch": 384, "updates": 100, "learning_rate": 0.02, "epochs": 4, "minibatches": 1, "padding": "count"},
+    "ppo": {
+        "batch": 384,
+        "updates": 100,
+        "learning_rate": 0.02,
+        "epochs": 4,
+        "minibatches": 1,
+        "padding": "count",
+    },
     "measure": {"alpha": 0.5},
     "method": {"lambda_b": 1.0, "streams": "grouped"},
     "judge": {"episodes": 32},
@@ -127,7 +151,8 @@ SETTINGS = {
 
 
 def test_the_ratios_of_a_first_pass_are_one_on_a_host_too():
-    """Its players give no log-probabilities: the learner asks the policy that acted, before it changes."""
+    """Its players give no log-probabilities: the learner asks the policy that acted, before it
+    changes."""
     settings = PPO(batch=96, updates=3, epochs=1, hidden=8, learning_rate=0.1, normalize_obs=True)
     setup = Setup(TwoPeaks().spec, Plan(), 0)
     keys = jax.random.split(jax.random.key(0), 2)
@@ -160,14 +185,19 @@ def test_a_kept_policy_acts_in_the_environments_units(finished):
         assert action.shape == (7, 5, 1)
         np.testing.assert_allclose(np.abs(action), 1.2, atol=0.5)
         drawn = strategy.act(np.ones((999, 1)), rng=np.random.default_rng(0))
-        np.testing.assert_array_equal(drawn, strategy.act(np.ones((999, 1)), rng=np.random.default_rng(0)))
+        np.testing.assert_array_equal(
+            drawn, strategy.act(np.ones((999, 1)), rng=np.random.default_rng(0))
+        )
         assert np.abs(drawn).max() <= 2
         assert drawn.std() > 0.05
 
 
 def test_the_space_survives_the_folder(finished):
     assert Run.open(finished).spec == TwoPeaks().spec
-    assert json.loads((finished / "run.json").read_text())["spec"]["action_space"] == [[-2.0], [2.0]]
+    assert json.loads((finished / "run.json").read_text())["spec"]["action_space"] == [
+        [-2.0],
+        [2.0],
+    ]
 
 
 def test_playing_anew_gives_the_same_numbers(finished):

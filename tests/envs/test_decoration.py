@@ -1,4 +1,5 @@
-"""Names, drawings, heat maps and pictures that fail: said in one line and left out, and what was trained is kept."""
+"""Names, drawings, heat maps and pictures that fail: said in one line and left out, and what was
+trained is kept."""
 
 import dataclasses
 import json
@@ -48,7 +49,9 @@ class Decorated:
 
     def describe(self, trajectory):
         first = float(np.asarray(trajectory.action)[0].mean())
-        return self._give("describe", Descriptor("left" if first < 0.5 else "right", {"first": first}))
+        return self._give(
+            "describe", Descriptor("left" if first < 0.5 else "right", {"first": first})
+        )
 
     def scene(self, state):
         return self._give("scene", [Shape("agent", float(state), 0.0, 0.1)])
@@ -111,7 +114,13 @@ class Worlds(Instances):
 
 def rigged(kind, broken, instead=ValueError, when=lambda: True):
     """Under the same name, so that its run is one of the same settings."""
-    members = {"broken": broken, "instead": instead, "when": staticmethod(when), "__doc__": "", "__module__": __name__}
+    members = {
+        "broken": broken,
+        "instead": instead,
+        "when": staticmethod(when),
+        "__doc__": "",
+        "__module__": __name__,
+    }
     return type(kind.__name__, (kind,), members)()
 
 
@@ -145,7 +154,8 @@ def test_what_fails_after_training_is_one_line_and_left_out(whole, broken, tmp_p
     so = "the strategy is kept without a name" if broken == "describe" else "it is left out"
     assert len(lines) == 1
     assert re.fullmatch(
-        rf"{kind.__name__}: {broken} failed \(ValueError: no {broken} today; test_decoration.py, line \d+\): {so}\.",
+        rf"{kind.__name__}: {broken} failed \(ValueError: no {broken} today; test_decoration.py, "
+        rf"line \d+\): {so}\.",
         lines.pop(),
     )
     # All else is there, and the same to the last bit.
@@ -169,7 +179,9 @@ def test_what_fails_after_training_is_one_line_and_left_out(whole, broken, tmp_p
 def test_without_a_name_distance_decides_as_where_there_are_none(whole):
     """The verdict is that of the same environment without `describe`."""
     kind, *_ = whole
-    nameless = type(kind.__name__, (kind,), {"describe": lambda self, trajectory: None, "__doc__": ""})()
+    nameless = type(
+        kind.__name__, (kind,), {"describe": lambda self, trajectory: None, "__doc__": ""}
+    )()
     wanted = rspo.discover(nameless, **SMALL)
     calls = iter(range(1000))
     with pytest.warns(LeftOut):
@@ -181,14 +193,35 @@ def test_without_a_name_distance_decides_as_where_there_are_none(whole):
     ("broken", "instead", "words"),
     [
         *((method, KeyError, f"KeyError: 'no {method}") for method in METHODS[:5]),
-        ("describe", "left", "TypeError: it must give a rspo.core.types.Descriptor with a label, or None, not 'left'"),
-        ("describe", Descriptor("left", {"x": "far"}), "ValueError: could not convert string to float: 'far'"),
+        (
+            "describe",
+            "left",
+            "TypeError: it must give a rspo.core.types.Descriptor with a label, or None, not "
+            "'left'",
+        ),
+        (
+            "describe",
+            Descriptor("left", {"x": "far"}),
+            "ValueError: could not convert string to float: 'far'",
+        ),
         ("describe", Descriptor("left", {3: 1.0}), "TypeError: a name must be text, not 3"),
         ("scene", [("agent", 0.0, 0.0)], "AttributeError: 'tuple' object has no attribute 'x'"),
-        ("heatmaps", {"where": np.ones(3)}, r"ValueError: 'where' has shape \(3,\), but a grid is \[y, x\]"),
+        (
+            "heatmaps",
+            {"where": np.ones(3)},
+            r"ValueError: 'where' has shape \(3,\), but a grid is \[y, x\]",
+        ),
         ("heatmaps", [np.eye(2)], "AttributeError: 'list' object has no attribute 'items'"),
-        ("backdrop", [Shape("line", np.nan, 0.0, 0.1)], "ValueError: a shape of it has a number that is not finite"),
-        ("pictures", {"run.json": "{}"}, r"ValueError: 'run.json' is no name for a file that ends in .svg"),
+        (
+            "backdrop",
+            [Shape("line", np.nan, 0.0, 0.1)],
+            "ValueError: a shape of it has a number that is not finite",
+        ),
+        (
+            "pictures",
+            {"run.json": "{}"},
+            r"ValueError: 'run.json' is no name for a file that ends in .svg",
+        ),
         ("pictures", {"../mine.svg": "<svg/>"}, r"ValueError: '../mine.svg' is no name for a file"),
         ("pictures", {"mine.svg": b"<svg/>"}, "TypeError: 'mine.svg' must be str, not bytes"),
     ],
@@ -197,20 +230,27 @@ def test_without_a_name_distance_decides_as_where_there_are_none(whole):
 def test_they_are_tried_before_training(kind, broken, instead, words, tmp_path):
     env = rigged(kind, broken, instead)
     for look in (check_env, lambda env: rspo.discover(env, out=tmp_path / "run", **SMALL)):
-        with pytest.raises(InputError, match=rf"^{kind.__name__} cannot be trained in: its {broken} failed \({words}"):
+        with pytest.raises(
+            InputError,
+            match=rf"^{kind.__name__} cannot be trained in: its {broken} failed \({words}",
+        ):
             look(env)
     assert not (tmp_path / "run").exists()
 
 
 def test_their_tracebacks_are_shown_then():
-    with pytest.raises(InputError, match=r"(?s)its scene failed .*\nTraceback .*test_decoration.py.*in scene"):
+    with pytest.raises(
+        InputError, match=r"(?s)its scene failed .*\nTraceback .*test_decoration.py.*in scene"
+    ):
         check_env(rigged(World, "scene"))
 
 
 def test_numbers_of_numpys_are_numbers(tmp_path):
     class Numpys(World):
         def describe(self, trajectory):
-            return Descriptor("left", {"x": np.float32(0.5), "n": np.int64(3)}, clear=np.bool_(True))
+            return Descriptor(
+                "left", {"x": np.float32(0.5), "n": np.int64(3)}, clear=np.bool_(True)
+            )
 
     archive = rspo.discover(Numpys(), out=tmp_path / "run", **SMALL | {"iterations": 1})
     assert rspo.load(tmp_path / "run")[0].evaluation == archive[0].evaluation
@@ -236,11 +276,16 @@ def test_the_command_line_says_it_in_one_line(tmp_path):
         main()
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=product.environment()
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env=product.environment(),
     )
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if "no map" in line]
-    assert lines == ["rspo: Goals: heatmaps failed (ValueError: no map; <string>, line 10): it is left out."]
+    assert lines == [
+        "rspo: Goals: heatmaps failed (ValueError: no map; <string>, line 10): it is left out."
+    ]
     assert "Warning" not in done.stderr
 
 
@@ -253,8 +298,11 @@ def checkpoint(folder):
 
 
 @pytest.mark.parametrize("method", ["describe", "scene"])
-def test_a_kill_while_it_is_described_or_drawn_costs_no_training(method, whole, tmp_path, monkeypatch):
-    """The process ends in the decoration itself, as a kill would have it; resuming trains nothing again."""
+def test_a_kill_while_it_is_described_or_drawn_costs_no_training(
+    method, whole, tmp_path, monkeypatch
+):
+    """The process ends in the decoration itself, as a kill would have it; resuming trains nothing
+    again."""
     monkeypatch.setattr(rspo.api, "CHECKPOINT_SECONDS", math.inf)
     kind, archive, usual = whole
     folder = tmp_path / "run"
@@ -286,7 +334,9 @@ def test_so_it_does_in_a_process_that_is_really_killed(tmp_path):
         rspo.discover(rigged(World, "describe", when=kill), out="run", **SMALL)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=tmp_path, env=product.environment(PYTHONPATH=_paths())
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=tmp_path,
+        env=product.environment(PYTHONPATH=_paths()),
     )
     assert done.returncode == -signal.SIGKILL
     assert len(checkpoint(tmp_path / "run").rows[0]) == SMALL["ppo"]["updates"]
@@ -296,7 +346,9 @@ def _paths():
     return os.pathsep.join(sys.path)
 
 
-def test_an_environment_that_only_fails_when_it_is_evaluated_keeps_its_training(tmp_path, monkeypatch):
+def test_an_environment_that_only_fails_when_it_is_evaluated_keeps_its_training(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(rspo.api, "CHECKPOINT_SECONDS", math.inf)
 
     class Late(Worlds):
@@ -309,7 +361,10 @@ def test_an_environment_that_only_fails_when_it_is_evaluated_keeps_its_training(
         def batch(self, size):
             return Late(size)
 
-    with pytest.raises(rspo.errors.EnvironmentFailure, match=r"^LateWorld cannot be played: its state failed \(OSErr"):
+    with pytest.raises(
+        rspo.errors.EnvironmentFailure,
+        match=r"^LateWorld cannot be played: its state failed \(OSErr",
+    ):
         rspo.discover(LateWorld(), out=tmp_path / "run", **SMALL)
     assert len(checkpoint(tmp_path / "run").rows[0]) == SMALL["ppo"]["updates"]
 

@@ -1,4 +1,5 @@
-"""Escalation: every rule on hand-made states, agreement with a plain version, and names for scripted players."""
+"""Escalation: every rule on hand-made states, agreement with a plain version, and names for
+scripted players."""
 
 import copy
 import dataclasses
@@ -24,7 +25,7 @@ resets = jax.jit(jax.vmap(Escalation().reset))
 
 
 def hand_made(agents, light, length=0):
-    place = lambda cells: jnp.asarray(cells, jnp.int32)  # noqa: E731
+    place = lambda cells: jnp.asarray(cells, jnp.int32)
     return State(place(agents), place(light), place(length), jnp.zeros((2, 2)))
 
 
@@ -43,7 +44,9 @@ def midpoints(count):
 
 
 def adjacent(cell):
-    return [there for there in (neighbour(cell, action) for action in (RIGHT, LEFT, UP, DOWN)) if there]
+    return [
+        there for there in (neighbour(cell, action) for action in (RIGHT, LEFT, UP, DOWN)) if there
+    ]
 
 
 # --- walking ---
@@ -52,7 +55,13 @@ def adjacent(cell):
 def test_actions_and_walls():
     """Every action from every cell, for either agent; the wall stops them."""
     for x, y in GRID:
-        ends = [(x, y), (min(x + 1, 4), y), (max(x - 1, 0), y), (x, min(y + 1, 4)), (x, max(y - 1, 0))]
+        ends = [
+            (x, y),
+            (min(x + 1, 4), y),
+            (max(x - 1, 0), y),
+            (x, min(y + 1, 4)),
+            (x, max(y - 1, 0)),
+        ]
         state = hand_made([(x, y), (x, y)], (2, 2))
         for action, end in enumerate(ends):
             assert cells(play(state, action, STAY)[0].agents) == [end, (x, y)]
@@ -63,7 +72,8 @@ def test_actions_and_walls():
 
 
 def test_nothing_happens_until_they_meet_on_the_light():
-    """Neither elsewhere, nor together beside the light, nor one alone on it: L = 0, so 0.9 L is nothing."""
+    """Neither elsewhere, nor together beside the light, nor one alone on it: L = 0, so 0.9 L is
+    nothing."""
     for agents in ([(0, 0), (4, 4)], [(1, 2), (1, 2)], [(2, 2), (0, 0)], [(0, 0), (2, 2)]):
         after, step = play(hand_made(agents, (2, 2)), STAY, STAY)
         np.testing.assert_array_equal(step.reward, [0, 0])
@@ -109,7 +119,9 @@ def test_who_follows_alone_pays_for_every_step_they_cooperated(length):
         expected = np.zeros(2)
         expected[who] = -0.9 * length
         np.testing.assert_allclose(step.reward, expected, rtol=1e-6)
-        np.testing.assert_array_equal(after.events, [[0, length * (who == 0)], [0, length * (who == 1)]])
+        np.testing.assert_array_equal(
+            after.events, [[0, length * (who == 0)], [0, length * (who == 1)]]
+        )
         assert step.terminated
         assert after.length == length
         assert cells(after.light) == [(2, 3)]
@@ -128,8 +140,12 @@ def test_settings_weigh_the_events():
     np.testing.assert_allclose(Escalation().weights, [1, -0.9])
     env = Escalation(cooperation=2.0, penalty=5.0)
     state, step = hand_made([(2, 2), (2, 2)], (2, 3), 3), jax.jit(env.step)
-    np.testing.assert_array_equal(step(state, jnp.asarray([UP, UP]), jnp.zeros(1))[1].reward, [2, 2])
-    np.testing.assert_array_equal(step(state, jnp.asarray([UP, LEFT]), jnp.zeros(1))[1].reward, [15, 0])
+    np.testing.assert_array_equal(
+        step(state, jnp.asarray([UP, UP]), jnp.zeros(1))[1].reward, [2, 2]
+    )
+    np.testing.assert_array_equal(
+        step(state, jnp.asarray([UP, LEFT]), jnp.zeros(1))[1].reward, [15, 0]
+    )
 
 
 # --- where things appear ---
@@ -139,13 +155,20 @@ def test_settings_weigh_the_events():
 def test_the_light_moves_to_each_adjacent_cell_with_the_same_chance(light):
     """Four inside, three at a wall, two in a corner."""
     around = adjacent(light)
-    reached = [cells(play(hand_made([light, light], light), STAY, STAY, uniform=u)[0].light)[0] for u in midpoints(12)]
-    assert {cell: reached.count(cell) for cell in around} == dict.fromkeys(around, 12 // len(around))
+    reached = [
+        cells(play(hand_made([light, light], light), STAY, STAY, uniform=u)[0].light)[0]
+        for u in midpoints(12)
+    ]
+    assert {cell: reached.count(cell) for cell in around} == dict.fromkeys(
+        around, 12 // len(around)
+    )
 
 
 def test_everything_starts_on_its_own_cell_each_with_the_same_chance():
     """Each of the 25 * 24 * 23 ways to place two agents and the light comes up once."""
-    numbers = np.array(list(itertools.product(midpoints(25), midpoints(24), midpoints(23))), np.float32)
+    numbers = np.array(
+        list(itertools.product(midpoints(25), midpoints(24), midpoints(23))), np.float32
+    )
     state = jax.device_get(resets(numbers)[0])
     placed = np.concatenate([state.agents, state.light[:, None]], axis=1)
     number = placed[..., 1] * 5 + placed[..., 0]
@@ -167,7 +190,9 @@ def test_the_observation_is_the_length_the_own_position_and_the_others_relative_
     _, step = play(hand_made([(1, 3), (4, 0)], (2, 2), 0), STAY, STAY)
     np.testing.assert_array_equal(step.obs, [[0, 1, 3, 3, -3, 1, -1], [0, 4, 0, -3, 3, -2, 2]])
     assert step.obs.dtype == jnp.float32
-    _, step = play(hand_made([(0, 1), (1, 0)], (0, 0), 7), DOWN, LEFT, uniform=0.1)  # the light goes right
+    _, step = play(
+        hand_made([(0, 1), (1, 0)], (0, 0), 7), DOWN, LEFT, uniform=0.1
+    )  # the light goes right
     np.testing.assert_array_equal(step.obs, [[8, 0, 0, 0, 0, 1, 0]] * 2)
 
 
@@ -193,7 +218,9 @@ def near_the_light(draw):
     return (draw(agent), draw(agent)), light, draw(st.integers(0, 49))
 
 
-@given(start=near_the_light(), actions=st.tuples(st.integers(0, 4), st.integers(0, 4)), number=uniform)
+@given(
+    start=near_the_light(), actions=st.tuples(st.integers(0, 4), st.integers(0, 4)), number=uniform
+)
 def test_one_step_near_the_light_agrees_with_the_plain_version(start, actions, number):
     game = PlainEscalation(*start)
     rewards = game.step(actions, [number])
@@ -216,12 +243,15 @@ def steer(game, rng, loyalty):
         x, y = game.light[0] - cell[0], game.light[1] - cell[1]
         return RIGHT if x > 0 else LEFT if x < 0 else UP if y > 0 else DOWN if y < 0 else STAY
 
-    return [towards(cell) if rng.random() < loyalty else int(rng.integers(5)) for cell in game.agents]
+    return [
+        towards(cell) if rng.random() < loyalty else int(rng.integers(5)) for cell in game.agents
+    ]
 
 
 @given(seed=st.integers(0, 2**32 - 1), loyalty=st.sampled_from([0.0, 0.9, 1.0]))
 def test_whole_games_agree_with_the_plain_version_step_by_step(seed, loyalty):
-    """Random play hardly ever meets, so some games are played by agents that mostly follow the light."""
+    """Random play hardly ever meets, so some games are played by agents that mostly follow the
+    light."""
     rng = np.random.default_rng(seed)
     first, numbers = rng.random(3, dtype=np.float32), rng.random((50, 1), dtype=np.float32)
     one, two, light = spawn(first)
@@ -248,7 +278,8 @@ def follow(obs):
 
 
 def follow_until(stop):
-    """Follow, and stay once `stop` says so: the light has just moved away, so both leave it together."""
+    """Follow, and stay once `stop` says so: the light has just moved away, so both leave it
+    together."""
     return lambda obs: jnp.where(stop(obs), STAY, follow(obs))
 
 
@@ -262,7 +293,8 @@ def at_the_wall(obs):
 
 
 def ten_but_some_directions(obs):
-    """From L = 10 on, if the light goes left or down: half of them stop at 10, a quarter at 11, an eighth at 12."""
+    """From L = 10 on, if the light goes left or down: half of them stop at 10, a quarter at 11, an
+    eighth at 12."""
     return (obs[..., 0] >= 10) & (obs[..., 5] + obs[..., 6] < 0)
 
 
@@ -289,17 +321,23 @@ EPISODES = 256
 
 
 def half_hearted(obs):
-    """Follow three steps, and after that each agent on its own follows or stays, with equal chance."""
+    """Follow three steps, and after that each agent on its own follows or stays, with equal
+    chance."""
     chosen = follow(obs)[..., None] == jnp.arange(5)
     stays = (obs[..., :1] >= 3) & (jnp.arange(5) == STAY)
     return Categorical(jnp.log(chosen + stays + 1e-12))
 
 
 def everybody(obs):
-    """All players side by side, `EPISODES` games each: one program to compile instead of one a player."""
+    """All players side by side, `EPISODES` games each: one program to compile instead of one a
+    player."""
     *own, last = jnp.split(obs, len(PLAYERS) + 1)
-    slips = jnp.repeat(jnp.asarray([slips for _, slips, _ in PLAYERS.values()]), EPISODES)[:, None, None]
-    action = jnp.concatenate([player(seen) for (player, _, _), seen in zip(PLAYERS.values(), own, strict=True)])
+    slips = jnp.repeat(jnp.asarray([slips for _, slips, _ in PLAYERS.values()]), EPISODES)[
+        :, None, None
+    ]
+    action = jnp.concatenate(
+        [player(seen) for (player, _, _), seen in zip(PLAYERS.values(), own, strict=True)]
+    )
     chosen = action[..., None] == jnp.arange(5)
     scripted = jnp.log(jnp.where(chosen, 1 - slips, 0) + slips / 5 + 1e-12)
     return Categorical(jnp.concatenate([scripted, half_hearted(last).logits]))
@@ -311,7 +349,7 @@ def games():
     count = (len(PLAYERS) + 1) * EPISODES
     program = jax.jit(lambda key: collect(Escalation(), everybody, count, key, record=True))
     every = dataclasses.replace(jax.device_get(program(jax.random.key(0))), last=None, start=None)
-    part = lambda i: jax.tree.map(lambda leaf: leaf[:, i * EPISODES : (i + 1) * EPISODES], every)  # noqa: E731
+    part = lambda i: jax.tree.map(lambda leaf: leaf[:, i * EPISODES : (i + 1) * EPISODES], every)
     return {name: part(i) for i, name in enumerate([*PLAYERS, "half-hearted"])}
 
 
@@ -322,10 +360,19 @@ def test_scripted_players_have_their_names(games, name):
     assert descriptor.clear == (descriptor.label != "mixed")
 
 
-@pytest.mark.parametrize(("name", "length"), [("one step", 1), ("two steps", 2), ("twenty steps", 20)])
+@pytest.mark.parametrize(
+    ("name", "length"), [("one step", 1), ("two steps", 2), ("twenty steps", 20)]
+)
 def test_the_numbers_behind_a_stop_together(games, name, length):
     stats = Escalation().describe(games[name]).stats
-    expected = {"return": length, "L": length, "L*": length, "agreeing": 1, "unbroken": 0, "paid": 0}
+    expected = {
+        "return": length,
+        "L": length,
+        "L*": length,
+        "agreeing": 1,
+        "unbroken": 0,
+        "paid": 0,
+    }
     assert stats == pytest.approx(expected | {f"P(L={length})": 1})
 
 
@@ -346,7 +393,8 @@ def test_always_following_is_the_optimum(games):
 
 
 def test_stopping_one_without_the_other_is_no_equilibrium(games):
-    """From L = 3 on they part with the probability 1/2 and both stay with 1/4: two of three games end in a payment."""
+    """From L = 3 on they part with the probability 1/2 and both stay with 1/4: two of three games
+    end in a payment."""
     descriptor = Escalation().describe(games["half-hearted"])
     assert (descriptor.label, descriptor.clear) == ("mixed", False)
     assert descriptor.stats["L*"] == 3
@@ -360,14 +408,25 @@ def test_never_meeting_is_no_equilibrium(games):
 
 def test_the_reward_is_the_events_times_the_weights(games):
     played = games["half-hearted"]
-    reward = np.where(played.live[..., None], played.state.events @ Escalation().weights, 0)  # 0 once all is over
+    reward = np.where(
+        played.live[..., None], played.state.events @ Escalation().weights, 0
+    )  # 0 once all is over
     np.testing.assert_allclose(played.reward, reward, rtol=1e-6)
     assert (played.reward < 0).any()
 
 
 @pytest.mark.parametrize(
     ("lengths", "count"),
-    [([], 0), ([1], 1), ([1, 2], 1), ([2, 3], 1), ([1, 3], 2), ([3, 1, 2], 2), ([4, 4, 1], 2), ([1, 2, 3, 4, 5], 3)],
+    [
+        ([], 0),
+        ([1], 1),
+        ([1, 2], 1),
+        ([2, 3], 1),
+        ([1, 3], 2),
+        ([3, 1, 2], 2),
+        ([4, 4, 1], 2),
+        ([1, 2, 3, 4, 5], 3),
+    ],
 )
 def test_equilibria_are_distinct_from_two_steps_apart_on(lengths, count):
     found = [Descriptor(f"L={length}", {"L*": float(length)}) for length in lengths]
@@ -395,7 +454,7 @@ def test_a_label_is_shared_by_two_neighbours_only():
 
 
 def test_an_equilibrium_is_what_four_of_five_episodes_agree_on():
-    label = lambda lengths, paid=0.0: Escalation().describe(ended_at(lengths, paid)).label  # noqa: E731
+    label = lambda lengths, paid=0.0: Escalation().describe(ended_at(lengths, paid)).label
     assert label([5, 5, 4, 6, 9]) == "L=5-6"
     assert label([5, 5, 4, 7, 9]) == "mixed"
     assert label([5, 5, 6, 7, 7]) == "mixed"  # three adjacent lengths, but too many two away
@@ -410,7 +469,11 @@ def test_an_equilibrium_is_what_four_of_five_episodes_agree_on():
 def test_the_scene_shows_everybody_within_their_cell():
     state = State(np.array([(0, 0), (4, 4)]), np.array((2, 3)), np.asarray(3), np.zeros((2, 2)))
     shapes = {(shape.role, shape.label): shape for shape in Escalation().scene(state)}
-    for key, (x, y) in {("light", "L=3"): (0, 0.4), ("agent", "1"): (-0.8, -0.8), ("agent", "2"): (0.8, 0.8)}.items():
+    for key, (x, y) in {
+        ("light", "L=3"): (0, 0.4),
+        ("agent", "1"): (-0.8, -0.8),
+        ("agent", "2"): (0.8, 0.8),
+    }.items():
         shape = shapes.pop(key)
         assert abs(shape.x - x) + shape.size <= 0.2
         assert abs(shape.y - y) + shape.size <= 0.2

@@ -1,4 +1,5 @@
-"""The exact best response in Escalation: brute force, played episodes and scripted policies agree."""
+"""The exact best response in Escalation: brute force, played episodes and scripted policies
+agree."""
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +69,11 @@ def brute_force(policy, cells, light, length, steps, best):
     for action in range(5):
         total = 0.0
         for reply in range(5):
-            around = [there for there in (neighbour(light, move) for move in (RIGHT, LEFT, UP, DOWN)) if there]
+            around = [
+                there
+                for there in (neighbour(light, move) for move in (RIGHT, LEFT, UP, DOWN))
+                if there
+            ]
             outcomes = []
             for slot in range(len(around)):
                 game = PlainEscalation(cells, light, length)
@@ -106,7 +111,7 @@ def lengths_of(policy):
 
 def test_the_value_and_the_lengths_are_those_of_played_episodes():
     policy = sometimes(length_is(6), uniform, 0.05)
-    sampled = lambda obs: Categorical(jnp.log(policy(obs)))  # noqa: E731
+    sampled = lambda obs: Categorical(jnp.log(policy(obs)))
     program = jax.jit(lambda key: collect(Escalation(), sampled, 4096, key, record=True))
     played = jax.device_get(program(jax.random.key(0)))
     pair, stats = examine(policy), Escalation().describe(played).stats
@@ -141,14 +146,18 @@ def test_stopping_in_agreed_directions_is_an_equilibrium():
     policy = follow_until(lambda obs: (obs[..., 0] >= 10) & (obs[..., 5] + obs[..., 6] < 0))
     pair, (lengths, _) = examine(policy), lengths_of(policy)
     assert (pair.length, pair.gain) == (10, pytest.approx(0))
-    assert lengths[10] == pytest.approx(0.5)  # by symmetry; later the light is rather above and to the right
+    assert lengths[10] == pytest.approx(
+        0.5
+    )  # by symmetry; later the light is rather above and to the right
     assert 0.125 < lengths[12] < 0.25 < lengths[11] < 0.5
 
 
 @pytest.mark.parametrize(
     "policy",
     [
-        sometimes(length_is(3), length_is(99), 0.5),  # from 3 on it parts half of the time: better to leave at 3
+        sometimes(
+            length_is(3), length_is(99), 0.5
+        ),  # from 3 on it parts half of the time: better to leave at 3
         sometimes(length_is(20), uniform, 0.1),  # slips so often that stopping early pays
         lambda obs: (
             chosen(np.where((obs[..., 0] >= 5) & (obs[..., 1] < 2), STAY, follow(obs))) * 0.6
@@ -169,7 +178,7 @@ def test_never_meeting_does_not_count():
 
 
 def test_the_tolerance_is_half_a_step_or_a_twentieth():
-    stable = lambda value, best, tolerance=1.0: Pair(value, best, 5, 0.0).describe(tolerance).clear  # noqa: E731
+    stable = lambda value, best, tolerance=1.0: Pair(value, best, 5, 0.0).describe(tolerance).clear
     assert stable(5.0, 5.5)
     assert not stable(5.0, 5.51)
     assert stable(40.0, 42.0)

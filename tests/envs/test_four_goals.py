@@ -1,4 +1,5 @@
-"""4-Goals: physics against an independent implementation, and the rules of the paper's three modes."""
+"""4-Goals: physics against an independent implementation, and the rules of the paper's three
+modes."""
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +53,8 @@ THEIR_ACTION = {STAY: 0, RIGHT: 2, LEFT: 1, UP: 4, DOWN: 3}
 
 
 def particle(actions):
-    """Positions and velocities of mpe2's agent from rest at the origin, before the first step and after each."""
+    """Positions and velocities of mpe2's agent from rest at the origin, before the first step and
+    after each."""
     env = simple_v3.parallel_env(max_cycles=1000)
     env.reset(seed=0)
     agent = env.unwrapped.world.agents[0]
@@ -68,8 +70,9 @@ def particle(actions):
 @settings(max_examples=25)
 @given(actions=ACTIONS)
 def test_the_particle_moves_as_in_the_public_package(actions):
-    """mpe2 moves the position by the old velocity and then changes the velocity; OpenAI's original, like ours, changes
-    the velocity first. So velocities agree step by step, and our position is theirs one step later."""
+    """mpe2 moves the position by the old velocity and then changes the velocity; OpenAI's original,
+    like ours, changes the velocity first. So velocities agree step by step, and our position is
+    theirs one step later."""
     positions, velocities = particle([*actions, STAY])
     ours = [state for state, _ in walk("medium", start(), actions)]
     assert len(ours) == len(actions)
@@ -80,11 +83,15 @@ def test_the_particle_moves_as_in_the_public_package(actions):
 
 def test_the_first_step_by_hand():
     """Force 5, mass 1, time step 0.1: velocity 0.5, position 0.05."""
-    for action, direction in zip((RIGHT, LEFT, UP, DOWN), ([1, 0], [-1, 0], [0, 1], [0, -1]), strict=True):
+    for action, direction in zip(
+        (RIGHT, LEFT, UP, DOWN), ([1, 0], [-1, 0], [0, 1], [0, -1]), strict=True
+    ):
         (state, _), (after, _) = walk("medium", start(), [action, STAY])
         np.testing.assert_allclose(state.velocity, 0.5 * np.array(direction), rtol=1e-6)
         np.testing.assert_allclose(state.position, 0.05 * np.array(direction), rtol=1e-6)
-        np.testing.assert_allclose(after.velocity, 0.375 * np.array(direction), rtol=1e-6)  # damping 0.25
+        np.testing.assert_allclose(
+            after.velocity, 0.375 * np.array(direction), rtol=1e-6
+        )  # damping 0.25
 
 
 # --- the start ---
@@ -118,7 +125,9 @@ def test_spawns(mode, seed):
 
 @pytest.mark.parametrize("mode", ["medium", "hard"])
 def test_landmarks_are_spread_evenly_over_the_square(mode):
-    starts = jax.vmap(FourGoals(mode).reset)(jax.random.uniform(jax.random.key(0), (4000, 8)))[0].goals
+    starts = jax.vmap(FourGoals(mode).reset)(jax.random.uniform(jax.random.key(0), (4000, 8)))[
+        0
+    ].goals
     flat = np.asarray(starts).reshape(4000, 8)
     np.testing.assert_allclose(flat.mean(0), 0, atol=4 * np.sqrt(1 / 3 / 4000))
     np.testing.assert_allclose(flat.std(0), np.sqrt(1 / 3), atol=0.03)
@@ -139,7 +148,9 @@ def test_the_observation_is_the_landmarks_relative_to_the_agent_and_its_velocity
     for action in (UP, UP, RIGHT, STAY):
         state, step = env.step(state, jnp.asarray([action]), NOTHING)
         relative = np.asarray(state.goals) - np.asarray(state.position)
-        wanted = np.concatenate([relative.ravel(), state.velocity]) if velocity else relative.ravel()
+        wanted = (
+            np.concatenate([relative.ravel(), state.velocity]) if velocity else relative.ravel()
+        )
         np.testing.assert_allclose(step.obs[0], wanted, atol=1e-6)
 
 
@@ -200,7 +211,9 @@ def test_reward_comes_once_and_only_with_the_end(mode, actions, seed):
         assert bool(step.terminated) == (int(state.touched) != NOWHERE) == bool(step.reward[0] > 0)
         distance = np.linalg.norm(np.asarray(state.goals) - np.asarray(state.position), axis=-1)
         edge = np.abs(distance - SIZES[mode] - 0.02).min() < 1e-5
-        assert edge or bool(step.terminated) == bool((distance < np.array(SIZES[mode]) + 0.02).any())
+        assert edge or bool(step.terminated) == bool(
+            (distance < np.array(SIZES[mode]) + 0.02).any()
+        )
 
 
 # --- names ---
@@ -238,14 +251,18 @@ def test_names_are_different():
 @EVERY_MODE
 def test_random_play_agrees_with_its_own_description(mode):
     env = FourGoals(mode)
-    trajectory = jax.device_get(collect(env, uniform_policy(5), 256, jax.random.key(0), record=True))
+    trajectory = jax.device_get(
+        collect(env, uniform_policy(5), 256, jax.random.key(0), record=True)
+    )
     touched = trajectory.state.touched[-1]
     returns = trajectory.reward.sum((0, 2))
     wanted = np.where(touched == NOWHERE, 0.0, np.array(REWARDS[mode])[touched])
     np.testing.assert_allclose(returns, wanted, rtol=1e-6)
     np.testing.assert_array_equal(trajectory.terminated[-1], touched != NOWHERE)
     share = env.describe(trajectory).stats
-    np.testing.assert_allclose(list(share.values()), [(touched == goal).mean() for goal in range(4)])
+    np.testing.assert_allclose(
+        list(share.values()), [(touched == goal).mean() for goal in range(4)]
+    )
 
 
 @EVERY_MODE

@@ -1,4 +1,5 @@
-"""What an environment's own code gives: taken as it is if it fits, and refused in a sentence where it comes in."""
+"""What an environment's own code gives: taken as it is if it fits, and refused in a sentence where
+it comes in."""
 
 import time
 import warnings
@@ -36,7 +37,8 @@ def play(env):
 
 
 class Walk(gymnasium.Env):
-    """Pays 1 a step; `spoil` changes what a step returns after `late` of them, `spoil_reset` what a reset does."""
+    """Pays 1 a step; `spoil` changes what a step returns after `late` of them, `spoil_reset` what a
+    reset does."""
 
     observation_space = gymnasium.spaces.Box(-1, 1, (2,))
     action_space = gymnasium.spaces.Discrete(2)
@@ -60,8 +62,14 @@ def put(place, value):
 
 
 BAD_STEPS = [
-    (lambda step: (step[0], step[1], step[2], step[4]), "its step gives 4 values, as Gym's steps were before"),
-    (lambda step: step[:3], "its step gives 3 values, but it must give 5: observation, reward, terminated, trunc"),
+    (
+        lambda step: (step[0], step[1], step[2], step[4]),
+        "its step gives 4 values, as Gym's steps were before",
+    ),
+    (
+        lambda step: step[:3],
+        "its step gives 3 values, but it must give 5: observation, reward, terminated, trunc",
+    ),
     (lambda step: None, r"its step gives None \(NoneType\), but it must give 5"),
     (put(3, {}), r"its step gives \{\} \(dict\) as truncated, which must be True or False"),
     (put(2, 0), r"its step gives 0 \(int\) as terminated, which must be True or False"),
@@ -70,17 +78,35 @@ BAD_STEPS = [
     (put(1, None), r"its step gives None \(NoneType\) as the reward, which must be one number"),
     (put(1, "3.0"), r"its step gives '3.0' \(str\) as the reward"),
     (put(1, np.ones(1)), r"its step gives array\(\[1.\]\) \(ndarray\) as the reward"),
-    (put(0, np.zeros(1)), r"its step gives an observation of shape \(1,\), but its observation space says \(2,\)"),
-    (put(0, np.zeros((1, 2))), r"an observation of shape \(1, 2\), but its observation space says \(2,\)"),
-    (put(0, {"eyes": 3}), r"its step gives \{'eyes': 3\} \(dict\) as an observation, which must be an array of num"),
+    (
+        put(0, np.zeros(1)),
+        r"its step gives an observation of shape \(1,\), but its observation space says \(2,\)",
+    ),
+    (
+        put(0, np.zeros((1, 2))),
+        r"an observation of shape \(1, 2\), but its observation space says \(2,\)",
+    ),
+    (
+        put(0, {"eyes": 3}),
+        r"its step gives \{'eyes': 3\} \(dict\) as an observation, which must be an array of num",
+    ),
     (put(0, [0.0, [1.0]]), r"its step gives \[0.0, \[1.0\]\] \(list\) as an observation"),
     (put(0, np.array(["a", "b"])), r"as an observation, which must be an array of numbers"),
     (put(0, np.zeros(2, complex)), r"as an observation, which must be an array of numbers"),
 ]
 BAD_RESETS = [
-    (lambda start: start[0], r"its reset gives array\(\[0., 0.\], dtype=float32\) \(ndarray\), but it must give 2"),
-    (lambda start: (start[0], 1.0), r"its reset gives 1.0 \(float\) as info, but that must be a dictionary"),
-    (put(0, np.zeros(3)), r"its reset gives an observation of shape \(3,\), but its observation space says \(2,\)"),
+    (
+        lambda start: start[0],
+        r"its reset gives array\(\[0., 0.\], dtype=float32\) \(ndarray\), but it must give 2",
+    ),
+    (
+        lambda start: (start[0], 1.0),
+        r"its reset gives 1.0 \(float\) as info, but that must be a dictionary",
+    ),
+    (
+        put(0, np.zeros(3)),
+        r"its reset gives an observation of shape \(3,\), but its observation space says \(2,\)",
+    ),
     (put(0, None), r"its reset gives None \(NoneType\) as an observation"),
 ]
 
@@ -118,9 +144,10 @@ def test_so_is_a_bad_reset(spoil_reset, words):
 
 
 def test_a_wrapper_that_cannot_take_four_values_is_explained():
-    env = lambda: TimeLimit(Walk(BAD_STEPS[0][0]), 9)  # noqa: E731
+    env = lambda: TimeLimit(Walk(BAD_STEPS[0][0]), 9)
     with pytest.raises(
-        InputError, match=r"expected 5, got 4\); a step must give 5 values: observation, reward, termin"
+        InputError,
+        match=r"expected 5, got 4\); a step must give 5 values: observation, reward, termin",
     ):
         rspo.check_env(env)
 
@@ -149,7 +176,9 @@ def test_the_reward_that_four_values_cost():
     ],
 )
 def test_other_kinds_of_the_same_numbers_are_taken(spoil):
-    usual, other = (collect(one(s, lambda start: start), some, 3, KEY) for s in (lambda step: step, spoil))
+    usual, other = (
+        collect(one(s, lambda start: start), some, 3, KEY) for s in (lambda step: step, spoil)
+    )
     for mine, its in zip(jax.tree.leaves(usual), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(mine, its)
 
@@ -173,19 +202,35 @@ class Lanes(VectorEnv):
 
     def step(self, actions):
         self.time += 1
-        step = np.full((3, 2), 0.5, np.float32), np.ones(3), np.zeros(3, bool), np.zeros(3, bool), {}
+        step = (
+            np.full((3, 2), 0.5, np.float32),
+            np.ones(3),
+            np.zeros(3, bool),
+            np.zeros(3, bool),
+            {},
+        )
         return self.spoil(step) if self.time > self.late else step
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda step: (step[0], step[1], step[2], step[4]), "its step gives 4 values, as Gym's steps were before"),
-        (put(3, {}), r"its step gives \{\} \(dict\) as truncated, which must be an array of 3 times True or False"),
+        (
+            lambda step: (step[0], step[1], step[2], step[4]),
+            "its step gives 4 values, as Gym's steps were before",
+        ),
+        (
+            put(3, {}),
+            r"its step gives \{\} \(dict\) as truncated, which must be an array of 3 times True or "
+            r"False",
+        ),
         (put(2, np.zeros(3)), r"as terminated, which must be an array of 3 times True or False"),
         (put(1, np.ones((3, 1))), r"as reward, which must be an array of 3 numbers"),
         (put(0, np.zeros((2, 2))), r"as observations, which must be an array of 3, one a lane"),
-        (put(0, np.zeros((3, 1))), r"an observation of shape \(1,\), but its observation space says \(2,\)"),
+        (
+            put(0, np.zeros((3, 1))),
+            r"an observation of shape \(1,\), but its observation space says \(2,\)",
+        ),
         (put(0, {"eyes": 3}), r"as observations, which must be an array of 3"),
     ],
 )
@@ -202,7 +247,9 @@ def test_vector_environments_are_looked_at_too(spoil, words):
 def test_one_that_resets_itself_must_tell_the_last_observation():
     env = SyncVectorEnv([lambda: TimeLimit(Walk(), 4)] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
     env.step = lambda actions, step=env.step: (*step(actions)[:4], {})
-    with pytest.raises(InputError, match="its step gives no final_obs in info where an episode ended"):
+    with pytest.raises(
+        InputError, match="its step gives no final_obs in info where an episode ended"
+    ):
         rspo.check_env(env)
 
 
@@ -241,14 +288,29 @@ class Herd(pettingzoo.ParallelEnv):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda step: (step[0], step[1], step[2], step[4]), "its step gives 4 values, as Gym's steps were before"),
-        (put(2, False), r"its step gives False \(bool\) as terminated, which must be a dictionary by agent"),
+        (
+            lambda step: (step[0], step[1], step[2], step[4]),
+            "its step gives 4 values, as Gym's steps were before",
+        ),
+        (
+            put(2, False),
+            r"its step gives False \(bool\) as terminated, which must be a dictionary by agent",
+        ),
         (put(3, {"one": False}), "its step gives no truncated for agent 'two'"),
-        (put(3, {"one": False, "two": {}}), r"its step gives \{\} \(dict\) as truncated of 'two', which must be True"),
+        (
+            put(3, {"one": False, "two": {}}),
+            r"its step gives \{\} \(dict\) as truncated of 'two', which must be True",
+        ),
         (put(1, {"one": 1.0}), "its step gives no reward for agent 'two'"),
-        (put(1, {"one": 1.0, "two": None}), r"its step gives None \(NoneType\) as the reward of 'two'"),
+        (
+            put(1, {"one": 1.0, "two": None}),
+            r"its step gives None \(NoneType\) as the reward of 'two'",
+        ),
         (put(0, {"one": np.zeros(2)}), "its step gives no observation for agent 'two'"),
-        (put(0, {"one": np.zeros(2), "two": np.zeros(1)}), r"an observation of shape \(1,\), but its .* says \(2,\)"),
+        (
+            put(0, {"one": np.zeros(2), "two": np.zeros(1)}),
+            r"an observation of shape \(1,\), but its .* says \(2,\)",
+        ),
     ],
 )
 def test_worlds_of_several_agents_are_looked_at_too(spoil, words):
@@ -297,16 +359,29 @@ class HostBatch(Instances):
     [
         (
             tuple,
-            r"its step gives \(array.* \(tuple\), which must be a rspo.envs.base.HostStep of obs, reward, terminated",
+            r"its step gives \(array.* \(tuple\), which must be a rspo.envs.base.HostStep of obs, "
+            r"reward, terminated",
         ),
-        (lambda step: step._replace(obs=step.obs[:, :, :1]), r"its step gives obs of shape \(2, 1, 1\), but it must"),
-        (lambda step: step._replace(reward=np.ones(())), r"its step gives reward of shape \(\), but it must be \(2, 1"),
+        (
+            lambda step: step._replace(obs=step.obs[:, :, :1]),
+            r"its step gives obs of shape \(2, 1, 1\), but it must",
+        ),
+        (
+            lambda step: step._replace(reward=np.ones(())),
+            r"its step gives reward of shape \(\), but it must be \(2, 1",
+        ),
         (
             lambda step: step._replace(reward=1.0),
             r"its step gives 1.0 \(float\) as reward, which must be a NumPy array",
         ),
-        (lambda step: step._replace(truncated={}), r"its step gives \{\} \(dict\) as truncated, which must be a NumPy"),
-        (lambda step: step._replace(terminated=np.zeros(len(step.obs))), "its terminated is of type float64, but it m"),
+        (
+            lambda step: step._replace(truncated={}),
+            r"its step gives \{\} \(dict\) as truncated, which must be a NumPy",
+        ),
+        (
+            lambda step: step._replace(terminated=np.zeros(len(step.obs))),
+            "its terminated is of type float64, but it m",
+        ),
     ],
 )
 def test_host_environments_are_looked_at_too(spoil, words):
@@ -315,7 +390,10 @@ def test_host_environments_are_looked_at_too(spoil, words):
     late = Host(spoil, late=LATE)
     with pytest.raises(InputError, match=rf"^Host cannot be played: .*{words}"):
         collect(late, some, 2 * jax.device_count(), KEY)
-    with pytest.raises(InputError, match=r"its reset gives observations of shape \(2, 1\), but it must be \(2, 1, 2\)"):
+    with pytest.raises(
+        InputError,
+        match=r"its reset gives observations of shape \(2, 1\), but it must be \(2, 1, 2\)",
+    ):
         rspo.check_env(Host(start=(1,)))
 
 
@@ -344,15 +422,30 @@ class Jaxen(Env):
 @pytest.mark.parametrize(
     ("env", "words"),
     [
-        (Jaxen(done=((), (jnp.ones((1, 1)), jnp.ones(1), jnp.asarray(False)))), "its step must give the state and a r"),
-        (Jaxen(done=((), Step(jnp.ones((1, 2)), jnp.ones(1), jnp.asarray(False)))), r"obs of shape \(1, 2\), but it m"),
-        (Jaxen(done=(jnp.ones(3), Step(jnp.ones((1, 1)), jnp.ones(1), jnp.asarray(False)))), "the state after a step"),
+        (
+            Jaxen(done=((), (jnp.ones((1, 1)), jnp.ones(1), jnp.asarray(False)))),
+            "its step must give the state and a r",
+        ),
+        (
+            Jaxen(done=((), Step(jnp.ones((1, 2)), jnp.ones(1), jnp.asarray(False)))),
+            r"obs of shape \(1, 2\), but it m",
+        ),
+        (
+            Jaxen(done=(jnp.ones(3), Step(jnp.ones((1, 1)), jnp.ones(1), jnp.asarray(False)))),
+            "the state after a step",
+        ),
         (
             Jaxen(done=((), Step(jnp.ones((1, 1), jnp.int32), jnp.ones(1), jnp.asarray(False)))),
             "reset gives obs of type float32 and step of int32, but both must be float32",
         ),
-        (Jaxen(start=jnp.ones((1, 1))), "its reset gives .*, but it must give state and observation"),
-        (Jaxen(done="raises"), r"tracing its step by JAX failed \(TypeError: .*(?s:.*)test_given.py"),
+        (
+            Jaxen(start=jnp.ones((1, 1))),
+            "its reset gives .*, but it must give state and observation",
+        ),
+        (
+            Jaxen(done="raises"),
+            r"tracing its step by JAX failed \(TypeError: .*(?s:.*)test_given.py",
+        ),
         (
             Jaxen(done=((), Step(jnp.ones((1, 1)), jnp.full(1, jnp.nan), jnp.asarray(False)))),
             "a reward that is not a f",
@@ -373,17 +466,19 @@ def test_environments_in_jax_are_looked_at_before_a_run(env, words, tmp_path):
     "make",
     [
         lambda spoil, late: one(spoil, lambda start: start, late),
-        lambda spoil, late: vector(lambda s: put(0, np.stack([spoil(s)[0]] * 3))(s), lambda start: start, late),
-        lambda spoil, late: zoo(lambda s: put(0, dict.fromkeys(s[0], spoil(s)[0]))(s), lambda start: start, late),
+        lambda spoil, late: vector(
+            lambda s: put(0, np.stack([spoil(s)[0]] * 3))(s), lambda start: start, late
+        ),
+        lambda spoil, late: zoo(
+            lambda s: put(0, dict.fromkeys(s[0], spoil(s)[0]))(s), lambda start: start, late
+        ),
     ],
     ids=["one", "vector", "zoo"],
 )
 @pytest.mark.parametrize(("number", "late"), [(7.5, 0), (-3.0, LATE)])
 def test_an_observation_outside_of_its_space_is_warned_of_once(make, number, late):
     env = make(put(0, np.array([0.5, number], np.float32)), late)
-    words = (
-        rf"gave an observation of {number:g} \(number 2 of 2\), outside of its observation space, which says -1 to 1"
-    )
+    words = rf"gave an observation of {number:g} \(number 2 of 2\), outside of its observation space, which says -1 to 1"
     with pytest.warns(RspoWarning, match=words) as warned:
         [look(env) for look in (rspo.check_env, play, play)]
     assert len([w for w in warned if issubclass(w.category, RspoWarning)]) == 1
@@ -429,7 +524,8 @@ def test_a_policys_own_error_is_not_the_environments():
 
 
 def test_looking_takes_a_small_part_of_a_step():
-    """Of the cheapest environment of all, 64 of them: less than a tenth, though this machine may be busy."""
+    """Of the cheapest environment of all, 64 of them: less than a tenth, though this machine may be
+    busy."""
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
     results = [env.step(0) for _ in range(8)] * 8

@@ -1,4 +1,5 @@
-"""Monster-Hunt: every rule on hand-made states, agreement with a plain version, and names for scripted players."""
+"""Monster-Hunt: every rule on hand-made states, agreement with a plain version, and names for
+scripted players."""
 
 import dataclasses
 import itertools
@@ -37,7 +38,7 @@ resets = jax.jit(jax.vmap(MonsterHunt().reset))
 
 
 def hand_made(agents, monster, apples=FAR):
-    place = lambda cells: jnp.asarray(cells, jnp.int32)  # noqa: E731
+    place = lambda cells: jnp.asarray(cells, jnp.int32)
     return State(place(agents), place(monster), place(apples), jnp.zeros((2, 3)))
 
 
@@ -60,7 +61,13 @@ def cells(positions):
 def test_actions_and_walls():
     """Every action from every cell, for either agent; the wall stops them."""
     for x, y in GRID:
-        ends = [(x, y), (min(x + 1, 4), y), (max(x - 1, 0), y), (x, min(y + 1, 4)), (x, max(y - 1, 0))]
+        ends = [
+            (x, y),
+            (min(x + 1, 4), y),
+            (max(x - 1, 0), y),
+            (x, min(y + 1, 4)),
+            (x, max(y - 1, 0)),
+        ]
         state = hand_made([(x, y), (x, y)], (0, 0) if (x, y) != (0, 0) else (1, 0))
         for action, end in enumerate(ends):
             assert cells(play(state, action, STAY)[0].agents) == [end, (x, y)]
@@ -91,7 +98,11 @@ def test_both_agents_meet_the_monster(monster_first):
 
 @BOTH_ORDERS
 def test_the_monster_meets_agents_that_wait(monster_first):
-    for agents, rewards in (([(0, 0), (0, 4)], [-2, 0]), ([(0, 4), (0, 0)], [0, -2]), ([(0, 0), (0, 0)], [5, 5])):
+    for agents, rewards in (
+        ([(0, 0), (0, 4)], [-2, 0]),
+        ([(0, 4), (0, 0)], [0, -2]),
+        ([(0, 0), (0, 0)], [5, 5]),
+    ):
         _, step = play(hand_made(agents, (1, 0)), STAY, STAY, monster_first=monster_first)
         np.testing.assert_array_equal(step.reward, rewards)
 
@@ -106,7 +117,9 @@ def test_an_agent_beside_the_monster_may_step_aside_or_pass_it():
 
 def test_a_monster_that_moves_last_cannot_be_passed():
     state = hand_made([(1, 0), (4, 4)], (2, 0), apples=((0, 4), (1, 4)))
-    _, step = play(state, RIGHT, STAY, monster_first=False)  # onto the monster, which stays with its prey
+    _, step = play(
+        state, RIGHT, STAY, monster_first=False
+    )  # onto the monster, which stays with its prey
     np.testing.assert_array_equal(step.reward, [-2, 0])
     after, step = play(state, LEFT, STAY, monster_first=False)
     assert cells(after.monster) == [(1, 0)]
@@ -128,7 +141,9 @@ def test_no_meeting_costs_nothing():
 def test_the_monster_goes_for_the_closest_agent_whatever_the_coin(monster_first):
     for coin in range(8):
         for agents, closest in (([(0, 2), (3, 2)], 0), ([(3, 2), (0, 2)], 1)):
-            _, step = play(hand_made(agents, (1, 2)), STAY, STAY, coins=coin, monster_first=monster_first)
+            _, step = play(
+                hand_made(agents, (1, 2)), STAY, STAY, coins=coin, monster_first=monster_first
+            )
             assert step.reward[closest] == -2
 
 
@@ -136,13 +151,17 @@ def test_the_monster_goes_for_the_closest_agent_whatever_the_coin(monster_first)
 def test_a_coin_decides_between_equally_close_agents(monster_first):
     state = hand_made([(0, 2), (4, 2)], (2, 2))
     for coin, end in ((0, (1, 2)), (SECOND_CLOSEST, (3, 2))):
-        assert cells(play(state, STAY, STAY, coins=coin, monster_first=monster_first)[0].monster) == [end]
+        assert cells(
+            play(state, STAY, STAY, coins=coin, monster_first=monster_first)[0].monster
+        ) == [end]
 
 
 def test_closeness_is_straight_line_distance():
     """Two steps aside and two up are closer, by the square root of 8, than three straight ones."""
     for agents in ([(2, 2), (3, 0)], [(3, 0), (2, 2)]):
-        assert cells(play(hand_made(agents, (0, 0)), STAY, STAY, coins=VERTICAL)[0].monster) == [(0, 1)]
+        assert cells(play(hand_made(agents, (0, 0)), STAY, STAY, coins=VERTICAL)[0].monster) == [
+            (0, 1)
+        ]
 
 
 def test_a_coin_decides_the_direction_if_the_agent_is_off_in_both():
@@ -153,8 +172,12 @@ def test_a_coin_decides_the_direction_if_the_agent_is_off_in_both():
 
 
 def test_the_monster_takes_the_straight_way_whatever_the_coin():
-    for coin, (agent, end) in itertools.product(range(8), (((2, 4), (2, 3)), ((2, 0), (2, 1)), ((0, 2), (1, 2)))):
-        assert cells(play(hand_made([agent, agent], (2, 2)), STAY, STAY, coins=coin)[0].monster) == [end]
+    for coin, (agent, end) in itertools.product(
+        range(8), (((2, 4), (2, 3)), ((2, 0), (2, 1)), ((0, 2), (1, 2)))
+    ):
+        assert cells(
+            play(hand_made([agent, agent], (2, 2)), STAY, STAY, coins=coin)[0].monster
+        ) == [end]
 
 
 def test_the_monster_goes_for_where_the_agents_were_or_are():
@@ -242,9 +265,15 @@ def test_an_apple_respawns_on_every_free_cell_with_the_same_chance(apple):
     apples = [(4, 4), (4, 4)]
     apples[apple] = (1, 0)
     state = hand_made([(0, 0), (0, 3)], (2, 4), apples)
-    free = [cell for cell in GRID if cell not in {(1, 0), (0, 3), (4, 4), (1, 4)}]  # the monster steps to (1, 4)
-    numbers = [[0.5, u if apple == 0 else 0.5, u if apple == 1 else 0.5] for u in midpoints(len(free))]
-    reached = [cells(play(state, RIGHT, STAY, respawn=respawn)[0].apples)[apple] for respawn in numbers]
+    free = [
+        cell for cell in GRID if cell not in {(1, 0), (0, 3), (4, 4), (1, 4)}
+    ]  # the monster steps to (1, 4)
+    numbers = [
+        [0.5, u if apple == 0 else 0.5, u if apple == 1 else 0.5] for u in midpoints(len(free))
+    ]
+    reached = [
+        cells(play(state, RIGHT, STAY, respawn=respawn)[0].apples)[apple] for respawn in numbers
+    ]
     assert sorted(reached) == sorted(free)
 
 
@@ -256,7 +285,8 @@ two_actions = st.tuples(st.integers(0, 4), st.integers(0, 4))
 
 @st.composite
 def any_state(draw):
-    """Whatever a game can come to: the agents may share a cell, and the monster one with an apple."""
+    """Whatever a game can come to: the agents may share a cell, and the monster one with an
+    apple."""
     agents = draw(st.tuples(cell_of_grid, cell_of_grid))
     others = st.sampled_from([cell for cell in GRID if cell not in agents])
     apples = draw(st.tuples(others, others))
@@ -266,7 +296,9 @@ def any_state(draw):
 
 @given(start=any_state(), actions=two_actions, numbers=four_numbers, monster_first=st.booleans())
 def test_nothing_respawns_on_an_occupied_cell(start, actions, numbers, monster_first):
-    after, _ = steps[monster_first](hand_made(*start), jnp.asarray(actions), jnp.asarray(numbers, jnp.float32))
+    after, _ = steps[monster_first](
+        hand_made(*start), jnp.asarray(actions), jnp.asarray(numbers, jnp.float32)
+    )
     agents, (monster,), apples = cells(after.agents), cells(after.monster), cells(after.apples)
     assert {monster, *apples} <= set(GRID) - set(agents)
     assert apples[0] != apples[1]
@@ -275,8 +307,12 @@ def test_nothing_respawns_on_an_occupied_cell(start, actions, numbers, monster_f
 
 
 def test_everything_starts_on_its_own_cell_each_with_the_same_chance():
-    """The monster, placed third, takes each cell that is left once, for every pair of agents' cells."""
-    numbers = np.array(list(itertools.product(midpoints(25), midpoints(24), midpoints(23), [0.1], [0.9])), np.float32)
+    """The monster, placed third, takes each cell that is left once, for every pair of agents'
+    cells."""
+    numbers = np.array(
+        list(itertools.product(midpoints(25), midpoints(24), midpoints(23), [0.1], [0.9])),
+        np.float32,
+    )
     state = jax.device_get(resets(numbers)[0])
     placed = np.concatenate([state.agents, state.monster[:, None], state.apples], axis=1)
     number = placed[..., 1] * 5 + placed[..., 0]
@@ -306,7 +342,9 @@ def test_spec():
 def test_the_observation_is_the_own_position_and_the_others_relative_to_it():
     state = hand_made([(0, 4), (4, 1)], (4, 4), apples=((1, 0), (0, 0)))
     _, step = play(state, STAY, STAY)  # the monster steps to (4, 3)
-    np.testing.assert_array_equal(step.obs, [[0, 4, 4, -3, 4, -1, 1, -4, 0, -4], [4, 1, -4, 3, 0, 2, -3, -1, -4, -1]])
+    np.testing.assert_array_equal(
+        step.obs, [[0, 4, 4, -3, 4, -1, 1, -4, 0, -4], [4, 1, -4, 3, 0, 2, -3, -1, -4, -1]]
+    )
     assert step.obs.dtype == jnp.float32
 
 
@@ -323,9 +361,13 @@ def test_settings_weigh_the_events():
     np.testing.assert_array_equal(MonsterHunt().weights, [5, -2, 2])
     step = jax.jit(env.step)
     state = hand_made([(0, 0), (1, 4)], (2, 0), apples=((1, 0), (4, 4)))
-    np.testing.assert_array_equal(step(state, jnp.asarray([RIGHT, STAY]), noise_of())[1].reward, [-7 + 1, 0])
+    np.testing.assert_array_equal(
+        step(state, jnp.asarray([RIGHT, STAY]), noise_of())[1].reward, [-7 + 1, 0]
+    )
     state = hand_made([(0, 0), (1, 1)], (2, 0))
-    np.testing.assert_array_equal(step(state, jnp.asarray([RIGHT, DOWN]), noise_of())[1].reward, [3, 3])
+    np.testing.assert_array_equal(
+        step(state, jnp.asarray([RIGHT, DOWN]), noise_of())[1].reward, [3, 3]
+    )
 
 
 def test_the_reward_is_the_events_times_the_weights(games):
@@ -348,10 +390,14 @@ def assert_agree(state, step, game, rewards):
 
 
 @given(start=any_state(), actions=two_actions, numbers=four_numbers, monster_first=st.booleans())
-def test_one_step_from_anywhere_agrees_with_the_plain_version(start, actions, numbers, monster_first):
+def test_one_step_from_anywhere_agrees_with_the_plain_version(
+    start, actions, numbers, monster_first
+):
     game = PlainMonsterHunt(*start, monster_first=monster_first)
     rewards = game.step(actions, numbers)
-    state, step = steps[monster_first](hand_made(*start), jnp.asarray(actions), jnp.asarray(numbers, jnp.float32))
+    state, step = steps[monster_first](
+        hand_made(*start), jnp.asarray(actions), jnp.asarray(numbers, jnp.float32)
+    )
     assert_agree(state, step, game, rewards)
 
 
@@ -369,7 +415,11 @@ def unroll(env):
         state, step = env.step(state, *draws)
         return state, (state, step)
 
-    return jax.jit(lambda first, actions, numbers: jax.lax.scan(one_step, env.reset(first)[0], (actions, numbers))[1])
+    return jax.jit(
+        lambda first, actions, numbers: jax.lax.scan(
+            one_step, env.reset(first)[0], (actions, numbers)
+        )[1]
+    )
 
 
 unrolled = {name: unroll(env) for name, (env, _) in GAMES.items()}
@@ -396,7 +446,9 @@ def walk_by(offset):
     """The action that goes along an offset [..., 2], along its longer side first; 0 at its end."""
     x, y = offset[..., 0], offset[..., 1]
     sideways, upright = jnp.where(x > 0, RIGHT, LEFT), jnp.where(y > 0, UP, DOWN)
-    return jnp.where((x == 0) & (y == 0), STAY, jnp.where(jnp.abs(x) >= jnp.abs(y), sideways, upright))
+    return jnp.where(
+        (x == 0) & (y == 0), STAY, jnp.where(jnp.abs(x) >= jnp.abs(y), sideways, upright)
+    )
 
 
 def wait_at(x, y):
@@ -452,7 +504,8 @@ EPISODES = 256
 
 
 def everybody(obs):
-    """All players side by side, `EPISODES` games each: one program to compile instead of one a player."""
+    """All players side by side, `EPISODES` games each: one program to compile instead of one a
+    player."""
     slips = jnp.repeat(jnp.asarray([slips for _, slips in GROUPS]), EPISODES)[:, None, None]
     own = zip(GROUPS, jnp.split(obs, len(GROUPS)), strict=True)
     action = jnp.concatenate([PLAYERS[name][0](seen) for (name, _), seen in own])
@@ -466,7 +519,10 @@ def games():
     env, count = MonsterHunt(), len(GROUPS) * EPISODES
     program = jax.jit(lambda key: collect(env, everybody, count, key, record=True))
     every = dataclasses.replace(jax.device_get(program(jax.random.key(0))), last=None)
-    return {group: part(every, slice(i * EPISODES, (i + 1) * EPISODES)) for i, group in enumerate(GROUPS)}
+    return {
+        group: part(every, slice(i * EPISODES, (i + 1) * EPISODES))
+        for i, group in enumerate(GROUPS)
+    }
 
 
 def part(trajectory, columns):
@@ -477,7 +533,10 @@ def part(trajectory, columns):
 @pytest.mark.parametrize("name", PLAYERS)
 def test_scripted_players_have_their_names(games, name, slips):
     descriptor = MonsterHunt().describe(games[name, slips])
-    weak = (name, slips) == ("chase", SLOPPY)  # whoever slips while chasing would better wait in the centre
+    weak = (name, slips) == (
+        "chase",
+        SLOPPY,
+    )  # whoever slips while chasing would better wait in the centre
     assert descriptor.label == ("weak Chase" if weak else PLAYERS[name][1]), descriptor.stats
     assert descriptor.clear == (descriptor.label not in ("mixed", "weak Chase"))
 
@@ -496,25 +555,32 @@ def test_episodes_of_different_strategies_are_mixed(games):
     assert descriptor.stats["Chase"] == pytest.approx(0.5, abs=0.05)
 
 
-@pytest.mark.parametrize(("name", "distance"), [("one corner", 100), ("middle of an edge", 80), ("centre", 60)])
+@pytest.mark.parametrize(
+    ("name", "distance"), [("one corner", 100), ("middle of an edge", 80), ("centre", 60)]
+)
 def test_waiting_catches_the_monster_as_often_as_it_can_come(games, name, distance):
-    """It comes from one of the 24 other cells, by as many steps as that is away: on average `distance` / 24."""
+    """It comes from one of the 24 other cells, by as many steps as that is away: on average
+    `distance` / 24."""
     catches = games[name, SHARP].state.events[10:, :, 0, 0].mean()
     assert catches == pytest.approx(24 / distance, rel=0.04)
 
 
 def test_scripted_returns(games):
-    """The order of the strategies, worst to best, and about what a whole episode pays each agent."""
+    """The order of the strategies, worst to best, and about what a whole episode pays each
+    agent."""
     names = ("apples", "one corner", "middle of an edge", "centre", "chase")
     returns = [games[name, SHARP].reward.sum(0).mean() for name in names]
     np.testing.assert_allclose(returns, [23, 56, 71, 96, 127], rtol=0.06)
 
 
 def test_a_chase_that_earns_less_than_waiting_in_the_centre_is_weak(games):
-    """The same episodes, with penalties enough: still a Chase by what is done, no longer by what it earns."""
+    """The same episodes, with penalties enough: still a Chase by what is done, no longer by what it
+    earns."""
     played = games["chase", SHARP]
     for price, label in ((0.5, "Chase"), (1.0, "weak Chase")):
-        descriptor = MonsterHunt().describe(dataclasses.replace(played, reward=played.reward - price))
+        descriptor = MonsterHunt().describe(
+            dataclasses.replace(played, reward=played.reward - price)
+        )
         assert (descriptor.label, descriptor.clear) == (label, label == "Chase")
         assert descriptor.stats["Chase"] > 0.9
     assert 50 * 0.5 < 127 - 96 < 50 * 1.0
@@ -529,15 +595,21 @@ def waiting(label, clear=True, **cells):
     return Descriptor(label, stats, clear=clear)
 
 
-@pytest.mark.parametrize(("name", "cell"), [("one corner", (0, 0)), ("another corner", (4, 0)), ("centre", (2, 2))])
+@pytest.mark.parametrize(
+    ("name", "cell"), [("one corner", (0, 0)), ("another corner", (4, 0)), ("centre", (2, 2))]
+)
 def test_the_place_is_the_cell_where_they_meet_most(games, name, cell):
     assert place_in(MonsterHunt().describe(games[name, SLOPPY]).stats) == cell
     assert place_in({"together": 0.0}) is None
 
 
 def test_places_are_counted_by_name_and_heat_map(games):
-    every = {name: MonsterHunt().describe(games[name, slips]) for name, slips in GROUPS if slips == SHARP}
-    assert count_places(every.values()) == 9  # two corners, all four by turns, two edges, two inside, Apple, Chase
+    every = {
+        name: MonsterHunt().describe(games[name, slips]) for name, slips in GROUPS if slips == SHARP
+    }
+    assert (
+        count_places(every.values()) == 9
+    )  # two corners, all four by turns, two edges, two inside, Apple, Chase
     assert count_places([every["one corner"], every["another corner"]]) == 2
     assert count_places([every["chase"]] * 3) == 1
 
@@ -584,7 +656,9 @@ def test_the_heat_map_of_agents_that_never_meet_is_empty():
     assert not meeting_heatmap(trajectory_of(agents, np.zeros((50, 3, 2), int))).any()
 
 
-@pytest.mark.parametrize(("name", "cell"), [("one corner", (0, 0)), ("beside a corner", (4, 3)), ("centre", (2, 2))])
+@pytest.mark.parametrize(
+    ("name", "cell"), [("one corner", (0, 0)), ("beside a corner", (4, 3)), ("centre", (2, 2))]
+)
 def test_the_heat_map_is_among_the_numbers_behind_a_name(games, name, cell):
     """[y, x], of those who wait nearly all on one cell."""
     stats = MonsterHunt().describe(games[name, SHARP]).stats
@@ -632,18 +706,28 @@ def test_the_numbers_behind_a_name():
 
 
 def test_the_scene_shows_everybody_within_their_cell():
-    state = State(np.array([(0, 0), (4, 4)]), np.array((2, 2)), np.array([(4, 0), (0, 4)]), np.zeros((2, 3)))
+    state = State(
+        np.array([(0, 0), (4, 4)]), np.array((2, 2)), np.array([(4, 0), (0, 4)]), np.zeros((2, 3))
+    )
     shapes = MonsterHunt().scene(state)
     assert sorted(shape.role for shape in shapes) == ["agent", "agent", "apple", "apple", "monster"]
-    centre = {"agent": [(-0.8, -0.8), (0.8, 0.8)], "monster": [(0, 0)], "apple": [(0.8, -0.8), (-0.8, 0.8)]}
+    centre = {
+        "agent": [(-0.8, -0.8), (0.8, 0.8)],
+        "monster": [(0, 0)],
+        "apple": [(0.8, -0.8), (-0.8, 0.8)],
+    }
     for role, cells_of_role in centre.items():
-        for shape, (x, y) in zip([shape for shape in shapes if shape.role == role], cells_of_role, strict=True):
+        for shape, (x, y) in zip(
+            [shape for shape in shapes if shape.role == role], cells_of_role, strict=True
+        ):
             assert abs(shape.x - x) + shape.size <= 0.2
             assert abs(shape.y - y) + shape.size <= 0.2
 
 
 def test_agents_on_one_cell_are_drawn_apart():
-    state = State(np.array([(1, 1), (1, 1)]), np.array((2, 2)), np.array([(4, 0), (0, 4)]), np.zeros((2, 3)))
+    state = State(
+        np.array([(1, 1), (1, 1)]), np.array((2, 2)), np.array([(4, 0), (0, 4)]), np.zeros((2, 3))
+    )
     one, two = (shape for shape in MonsterHunt().scene(state) if shape.role == "agent")
     assert two.x - one.x >= one.size + two.size
     assert one.y == two.y

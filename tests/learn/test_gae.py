@@ -25,8 +25,15 @@ def test_gae_is_the_sum_of_discounted_deltas(seed, gamma, lam):
 
 
 def one(reward, value, last_value, terminated, gamma=0.5, lam=1.0):
-    column = lambda x: np.asarray(x, np.float32)[:, None]  # noqa: E731
-    found = gae(column(reward), column(value), np.array([last_value], np.float32), column(terminated), gamma, lam)
+    column = lambda x: np.asarray(x, np.float32)[:, None]
+    found = gae(
+        column(reward),
+        column(value),
+        np.array([last_value], np.float32),
+        column(terminated),
+        gamma,
+        lam,
+    )
     return np.asarray(found)[:, 0]
 
 
@@ -36,7 +43,8 @@ def test_truncation_bootstraps_and_termination_does_not():
 
 
 def test_nothing_leaks_back_over_a_termination():
-    """On the frozen steps after the end every row is terminated; their rewards and values stay theirs."""
+    """On the frozen steps after the end every row is terminated; their rewards and values stay
+    theirs."""
     assert one([1, 7, 7], [0, 3, 5], 9.0, [1, 1, 1]).tolist() == [1.0, 4.0, 2.0]
 
 
@@ -45,8 +53,13 @@ def test_lambda_zero_is_the_temporal_difference():
 
 
 def test_an_episode_cut_short_bootstraps_from_its_end_and_nothing_leaks_back_over_it():
-    column = lambda *x: np.asarray(x, np.float32)[:, None]  # noqa: E731
-    reward, value, last, ends = column(1, 1, 7), column(0, 2, 6), np.zeros(1, np.float32), column(0, 0, 1)
+    column = lambda *x: np.asarray(x, np.float32)[:, None]
+    reward, value, last, ends = (
+        column(1, 1, 7),
+        column(0, 2, 6),
+        np.zeros(1, np.float32),
+        column(0, 0, 1),
+    )
     found = gae(reward, value, last, ends, 0.5, 1.0, column(0, 1, 0))
     second = 1 + 0.5 * 6 - 2
     np.testing.assert_allclose(found[:, 0], [1 + 0.5 * 2 + 0.5 * second, second, 7 - 6])

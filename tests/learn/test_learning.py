@@ -1,7 +1,8 @@
-"""The whole of it learns: all the optima of small tasks with known ones, and the four goals of 4-Goals.
+"""The whole of it learns: all the optima of small tasks with known ones, and the four goals of
+4-Goals.
 
-`Rooms` has three doors with equal optima, and random play prefers the first door. Reinforcement learning with
-restarts therefore comes back to it; RSPO must find all three, one an iteration.
+`Rooms` has three doors with equal optima, and random play prefers the first door. Reinforcement
+learning with restarts therefore comes back to it; RSPO must find all three, one an iteration.
 """
 
 import jax
@@ -22,21 +23,41 @@ from worlds import Ladder, Rooms, Tabular, collect
 
 ENV = Rooms(doors=3, depth=5, consolation=0.25, blind=True)
 BEST = 5.0
-LEARNER = {"batch": 384, "updates": 40, "learning_rate": 1e-2, "hidden": 16, "layers": 1, "entropy_coefficient": 0.02}
+LEARNER = {
+    "batch": 384,
+    "updates": 40,
+    "learning_rate": 1e-2,
+    "hidden": 16,
+    "layers": 1,
+    "entropy_coefficient": 0.02,
+}
 JUDGE = {"episodes": 64, "quality": 0.8}
 
 
 def discover(objective, seed=0, **method):
     return rspo.discover(
-        ENV, objective=objective, iterations=3, seed=seed, ppo=LEARNER, judge=JUDGE, method=method, quiet=True
+        ENV,
+        objective=objective,
+        iterations=3,
+        seed=seed,
+        ppo=LEARNER,
+        judge=JUDGE,
+        method=method,
+        quiet=True,
     )
 
 
 VARIANTS = {
     "filtering": ("no-intrinsic", {}),
     "behaviour-driven": ("behaviour-only", {"lambda_b": 0.2}),
-    "reward-driven": ("rspo", {"lambda_b": 0.0, "lambda_r": 0.2, "predictor_hidden": 16, "predictor_steps": 100}),
-    "smooth, a stream for each": ("rspo", {"lambda_b": 0.2, "switch": "smooth", "streams": "per-reference"}),
+    "reward-driven": (
+        "rspo",
+        {"lambda_b": 0.0, "lambda_r": 0.2, "predictor_hidden": 16, "predictor_steps": 100},
+    ),
+    "smooth, a stream for each": (
+        "rspo",
+        {"lambda_b": 0.2, "switch": "smooth", "streams": "per-reference"},
+    ),
 }
 
 
@@ -55,7 +76,9 @@ def test_rspo_finds_every_door(objective, method):
 
 def test_restarts_alone_come_back_to_the_same_door():
     archive = discover("pg")
-    assert all(strategy.evaluation.return_mean > 0.9 * BEST for strategy in archive)  # it learns as well ...
+    assert all(
+        strategy.evaluation.return_mean > 0.9 * BEST for strategy in archive
+    )  # it learns as well ...
     assert archive.distinct < 3  # ... but not anything new
     assert {strategy.status for strategy in archive} >= {"duplicate"}
 
@@ -93,9 +116,13 @@ def test_paid_step_by_step_nobody_learns_to_stop():
 
 def trained(method, references, updates=60):
     """Training under given references; the metrics of the first and of the last update."""
-    settings = PPO(batch=384, updates=updates, learning_rate=1e-2, hidden=16, layers=1, entropy_coefficient=0.0)
+    settings = PPO(
+        batch=384, updates=updates, learning_rate=1e-2, hidden=16, layers=1, entropy_coefficient=0.0
+    )
     setup = Setup(ENV.spec, Plan(), capacity=1)
-    trainer = make_trainer(collector(ENV), method, settings, references.measure, setup, rows=updates)
+    trainer = make_trainer(
+        collector(ENV), method, settings, references.measure, setup, rows=updates
+    )
     start, keys = trainer.init(jax.random.key(0)[None]), jax.random.key(1)[None]
     state, table = trainer.advance(start, references, keys, updates)
     return member(state.policy, 0), {
@@ -143,8 +170,8 @@ def test_the_reward_driven_reward_leads_to_rewards_that_the_predictor_does_not_k
 
 
 def test_the_filter_alone_keeps_to_what_is_accepted():
-    """Random play earns most behind door 0, but four of six steps must be unlike the reference's, who always goes
-    there: what is left of that door's reward is less than half of another's."""
+    """Random play earns most behind door 0, but four of six steps must be unlike the reference's,
+    who always goes there: what is left of that door's reward is less than half of another's."""
     policy, metrics = trained(RSPO(lambda_b=0.0), reference_to(0, 3.5 * OTHER))
     assert metrics["accepted"][1] > 0.95
     assert policy(jnp.eye(1 + ENV.depth)).mode()[0] != 0

@@ -25,7 +25,8 @@ from worlds import Clock
 
 
 class Recall(Env):
-    """One of two cues is shown at first, and only then; to repeat it at the last step pays 1. The time is seen."""
+    """One of two cues is shown at first, and only then; to repeat it at the last step pays 1. The
+    time is seen."""
 
     horizon: int = eqx.field(static=True, default=5)
 
@@ -49,7 +50,14 @@ class Recall(Env):
         return jnp.concatenate([shown, jax.nn.one_hot(time, self.horizon)])[None]
 
 
-LEARNER = {"batch": 640, "updates": 60, "learning_rate": 1e-2, "hidden": 16, "layers": 1, "entropy_coefficient": 0.01}
+LEARNER = {
+    "batch": 640,
+    "updates": 60,
+    "learning_rate": 1e-2,
+    "hidden": 16,
+    "layers": 1,
+    "entropy_coefficient": 0.01,
+}
 
 
 def returned(memory, **learner):
@@ -69,7 +77,9 @@ def test_what_must_be_remembered_is_learned_with_memory_and_not_without():
     assert strategy.evaluation.return_mean > 0.9
     assert strategy.evaluation.greedy_return_mean > 0.99
     without = returned("none").evaluation
-    assert abs(without.return_mean - 0.5) < 0.1  # chance; five deviations of the mean of 512 coin throws
+    assert (
+        abs(without.return_mean - 0.5) < 0.1
+    )  # chance; five deviations of the mean of 512 coin throws
     assert abs(without.greedy_return_mean - 0.5) < 0.1
     assert_recalls(strategy)
 
@@ -94,26 +104,44 @@ def test_a_memory_of_chunks_shorter_than_the_wait_still_learns():
 
 # --- what is learned from is what was done ---
 
-SMALL = PPO(batch=40, updates=3, epochs=1, hidden=8, layers=1, learning_rate=1e-2, memory="gru", normalize_obs=True)
+SMALL = PPO(
+    batch=40,
+    updates=3,
+    epochs=1,
+    hidden=8,
+    layers=1,
+    learning_rate=1e-2,
+    memory="gru",
+    normalize_obs=True,
+)
 
 
 def sharpened(state):
     """A fresh policy is nearly uniform whatever it remembers; this one is not."""
     head = state.policy.actor.net.head
-    return eqx.tree_at(lambda s: s.policy.actor.net.head.weights, state, tuple(300 * w for w in head.weights))
+    return eqx.tree_at(
+        lambda s: s.policy.actor.net.head.weights, state, tuple(300 * w for w in head.weights)
+    )
 
 
 def advanced(settings):
-    """The divergences of the first step of three updates, and what the first one was played with."""
+    """The divergences of the first step of three updates, and what the first one was played
+    with."""
     env = Clock()
     setup, keys = Setup(env.spec, Plan(), capacity=1), jax.random.key(0)[None]
     play = collector(env)
     trainer = make_trainer(play, Method(), settings, Measure(), setup, rows=settings.updates)
-    references = plain.references([plain.random_policy(np.random.default_rng(0), actions=3)], [0.0], 1, kept=0)
+    references = plain.references(
+        [plain.random_policy(np.random.default_rng(0), actions=3)], [0.0], 1, kept=0
+    )
     state = sharpened(trainer.init(keys))
     _, metrics = trainer.advance(state, references, keys, settings.updates)
     policy = member(state.policy, 0)
-    return metrics["approx_kl"][:, 0], policy, jax.jit(lambda p: play(p, 32, keys[0], padding=settings.padding))(policy)
+    return (
+        metrics["approx_kl"][:, 0],
+        policy,
+        jax.jit(lambda p: play(p, 32, keys[0], padding=settings.padding))(policy),
+    )
 
 
 def divergence(policy, played, starts):
@@ -126,7 +154,8 @@ def divergence(policy, played, starts):
 @pytest.mark.parametrize("padding", ["drop", "count", "restart"])
 @pytest.mark.parametrize("chunk", [2, 10])
 def test_ratios_are_one_before_anything_is_learned(padding, chunk):
-    """Episodes of 1 to 5 steps, in chunks that do not divide the horizon, or of which there is one a batch."""
+    """Episodes of 1 to 5 steps, in chunks that do not divide the horizon, or of which there is one
+    a batch."""
     found, policy, played = advanced(dataclasses.replace(SMALL, padding=padding, chunk=chunk))
     np.testing.assert_allclose(found, 0.0, atol=1e-5)
     # It would show: a memory that begins anew at other steps than it did makes another policy.
@@ -143,10 +172,15 @@ def test_later_passes_have_other_ratios():
 
 
 @pytest.mark.parametrize(
-    ("change", "name"), [({"chunk": 0}, r"ppo\.chunk"), ({"minibatches": 5}, r"ppo\.minibatches is 5, .* 16 sequences")]
+    ("change", "name"),
+    [
+        ({"chunk": 0}, r"ppo\.chunk"),
+        ({"minibatches": 5}, r"ppo\.minibatches is 5, .* 16 sequences"),
+    ],
 )
 def test_chunks_that_cannot_be_are_refused_in_a_sentence(change, name):
-    """8 episodes of 5 steps and 2 agents are 16 sequences in chunks of 10, 48 in chunks of 2, and 80 samples."""
+    """8 episodes of 5 steps and 2 agents are 16 sequences in chunks of 10, 48 in chunks of 2, and
+    80 samples."""
     config = Config("clock", ppo=dataclasses.replace(SMALL, **change))
     with pytest.raises(InputError, match=name):
         validate(config, Clock().spec)

@@ -1,4 +1,5 @@
-"""PPO: the loss and the advantages against NumPy, and probe environments whose answers are known."""
+"""PPO: the loss and the advantages against NumPy, and probe environments whose answers are
+known."""
 
 import dataclasses
 from functools import partial
@@ -45,9 +46,14 @@ def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, paddin
     policy = plain.random_policy(rng, channels=CHANNELS)
     scale = 10.0 ** np.arange(CHANNELS)  # streams of very different size count alike
     shape = (*trajectory.action.shape, CHANNELS)
-    reward, weight = (rng.standard_normal(shape) * scale).astype(np.float32), rng.random(shape).astype(np.float32)
+    reward, weight = (
+        (rng.standard_normal(shape) * scale).astype(np.float32),
+        rng.random(shape).astype(np.float32),
+    )
     config = PPO(gamma=0.9, gae_lambda=0.8, horizon=horizon)
-    found, target = advantages(config, policy, trajectory, Score(reward, weight, {}), ("episodic",) * CHANNELS)
+    found, target = advantages(
+        config, policy, trajectory, Score(reward, weight, {}), ("episodic",) * CHANNELS
+    )
     wanted = np.zeros(shape[:3])
     for c in range(CHANNELS):
         channel = np.zeros(shape[:3])
@@ -56,19 +62,26 @@ def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, paddin
             last = plain.values(policy, trajectory.last.obs[n, a])[c]
             ended = np.array(trajectory.terminated[:, n])
             ended[-1] |= horizon == "end"
-            channel[:, n, a] = plain.gae(reward[:, n, a, c], value, last, ended, config.gamma, config.gae_lambda)
-            np.testing.assert_allclose(target[:, n, a, c], channel[:, n, a] + value, rtol=1e-3, atol=1e-3)
+            channel[:, n, a] = plain.gae(
+                reward[:, n, a, c], value, last, ended, config.gamma, config.gae_lambda
+            )
+            np.testing.assert_allclose(
+                target[:, n, a, c], channel[:, n, a] + value, rtol=1e-3, atol=1e-3
+            )
         counted = channel[np.asarray(trajectory.counted)]
         wanted += weight[..., c] * (channel - counted.mean()) / (counted.std() + 1e-8)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_a_settled_stream_does_not_bootstrap_where_an_episode_is_cut_off():
-    """Paid with the last step, it owes nothing after it, at the horizon, or where a host environment stopped."""
+    """Paid with the last step, it owes nothing after it, at the horizon, or where a host
+    environment stopped."""
     rng = np.random.default_rng(0)
     trajectory = plain.random_trajectory(rng, steps=4, episodes=2, agents=1)
     ends = np.zeros((2, 4, 2), bool)
-    ends[0, 1, 0] = ends[1, 2, 1] = True  # one terminates, the other is cut short; both play on, then the horizon cuts
+    ends[0, 1, 0] = ends[1, 2, 1] = (
+        True  # one terminates, the other is cut short; both play on, then the horizon cuts
+    )
     trajectory = dataclasses.replace(trajectory, terminated=ends[0], truncated=ends[1])
     trajectory = jax.tree.map(jnp.asarray, trajectory)
     policy = plain.random_policy(rng, channels=2)
@@ -81,8 +94,13 @@ def test_a_settled_stream_does_not_bootstrap_where_an_episode_is_cut_off():
     over = ends.any(0)
     over[-1] = True
     for n in range(2):
-        value = np.array([plain.values(policy, obs)[0] for obs in np.asarray(trajectory.obs)[:, n, 0]])
-        wanted = plain.gae(reward[:, n, 0, 0], value, 0.0, over[:, n], config.gamma, config.gae_lambda) + value
+        value = np.array(
+            [plain.values(policy, obs)[0] for obs in np.asarray(trajectory.obs)[:, n, 0]]
+        )
+        wanted = (
+            plain.gae(reward[:, n, 0, 0], value, 0.0, over[:, n], config.gamma, config.gae_lambda)
+            + value
+        )
         np.testing.assert_allclose(target[:, n, 0, 0], wanted, rtol=1e-3, atol=1e-3)
         assert abs(np.asarray(ordinary[:, n, 0, 0]) - wanted).max() > 0.01
 
@@ -91,7 +109,9 @@ def test_normalised_advantages_have_mean_zero_and_deviation_one_over_the_counted
     rng = np.random.default_rng(0)
     advantage = (rng.standard_normal((9, 5, 2, 3)) * [1, 100, 1e-3] + 7).astype(np.float32)
     counted = rng.random((9, 5)) < 0.5
-    found = np.asarray(ppo.normalize(jnp.asarray(advantage), jnp.asarray(counted)[..., None, None]))[counted]
+    found = np.asarray(
+        ppo.normalize(jnp.asarray(advantage), jnp.asarray(counted)[..., None, None])
+    )[counted]
     np.testing.assert_allclose(found.mean((0, 1)), 0, atol=1e-2)  # 7 +- 1e-3 in single precision
     np.testing.assert_allclose(found.std((0, 1)), 1, atol=1e-2)
 
@@ -110,7 +130,9 @@ def random_batch(rng, policy, shape=(12,), counted=0.7):
     return Lesson(
         view=View(obs),
         action=action,
-        log_prob=(log_prob + rng.uniform(-0.5, 0.5, shape)).astype(np.float32),  # ratios below, in and above the range
+        log_prob=(log_prob + rng.uniform(-0.5, 0.5, shape)).astype(
+            np.float32
+        ),  # ratios below, in and above the range
         advantage=rng.standard_normal(shape).astype(np.float32),
         target=rng.standard_normal((*shape, CHANNELS)).astype(np.float32),
         counted=(rng.random(shape) < 0.7).astype(np.float32)
@@ -135,7 +157,12 @@ def plain_loss(config, policy, batch, bonus):
     if not terms:
         return 0.0, 0.0, 0.0, 0.0
     surrogate, error, entropy = np.mean(terms), np.mean(errors), np.mean(entropies)
-    return -surrogate + config.value_coefficient * error - bonus * entropy, error, entropy, np.mean(divergences)
+    return (
+        -surrogate + config.value_coefficient * error - bonus * entropy,
+        error,
+        entropy,
+        np.mean(divergences),
+    )
 
 
 loss = jax.jit(ppo.loss, static_argnums=0)
@@ -158,7 +185,9 @@ def test_loss_is_the_clipped_surrogate_the_value_error_and_the_entropy(seed, bon
 @partial(jax.jit, static_argnums=0)
 def gradient_of(config, policy, batch, bonus=0.0):
     """Of the whole batch at once, by the nets that are learned."""
-    gradient = jax.grad(lambda policy: ppo.loss(config, policy, batch, bonus, batch.counted.sum())[0])(policy)
+    gradient = jax.grad(
+        lambda policy: ppo.loss(config, policy, batch, bonus, batch.counted.sum())[0]
+    )(policy)
     return gradient.actor, gradient.critic
 
 
@@ -167,8 +196,15 @@ def test_clipping_stops_the_gradient_where_the_ratio_went_far_enough():
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch = random_batch(rng, policy, counted=1.0)
     log_prob = np.asarray(policy(batch.view.obs).log_prob(batch.action))
-    for log_ratio, advantage, moves in ((1, 1, False), (1, -1, True), (-1, -1, False), (-1, 1, True)):
-        case = batch._replace(log_prob=log_prob - log_ratio, advantage=np.full(12, advantage, np.float32))
+    for log_ratio, advantage, moves in (
+        (1, 1, False),
+        (1, -1, True),
+        (-1, -1, False),
+        (-1, 1, True),
+    ):
+        case = batch._replace(
+            log_prob=log_prob - log_ratio, advantage=np.full(12, advantage, np.float32)
+        )
         actor, _ = gradient_of(PPO(value_coefficient=0.0), policy, case)
         assert any(leaf.any() for leaf in jax.tree.leaves(actor)) == moves
 
@@ -178,15 +214,18 @@ def test_clipping_stops_the_gradient_where_the_ratio_went_far_enough():
 
 def summing():
     """An optimizer that adds gradients up and moves nothing."""
-    zeros = lambda nets: jax.tree.map(jnp.zeros_like, nets)  # noqa: E731
-    add = lambda gradient, total, params=None: (zeros(gradient), jax.tree.map(jnp.add, total, gradient))  # noqa: E731
+    zeros = lambda nets: jax.tree.map(jnp.zeros_like, nets)
+    add = lambda gradient, total, params=None: (
+        zeros(gradient),
+        jax.tree.map(jnp.add, total, gradient),
+    )
     return optax.GradientTransformation(zeros, add)
 
 
 def updated(config, optimizer, policy, batch, bonus=0.0, joint=None, seed=0):
     """A population of this one policy."""
     start = alone(optimizer.init((policy.actor, policy.critic)))
-    update = lambda batch, keys: ppo.update(config, alone(policy), start, batch, bonus, joint, keys)  # noqa: E731
+    update = lambda batch, keys: ppo.update(config, alone(policy), start, batch, bonus, joint, keys)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ppo, "make_optimizer", lambda config: optimizer)
         return member(jax.jit(update)(alone(batch), jax.random.key(seed)[None]), 0)
@@ -202,7 +241,9 @@ def differ(one, other):
 
 
 # [T, N, A]: shared evenly among the cores or not, in one piece for each or in several.
-SHAPES = pytest.mark.parametrize("shape", [(3, 2, 2), (3, 3, 1), (8, 2 * devices.PIECE // 4, 2), (5, 128, 2)])
+SHAPES = pytest.mark.parametrize(
+    "shape", [(3, 2, 2), (3, 3, 1), (8, 2 * devices.PIECE // 4, 2), (5, 128, 2)]
+)
 
 
 @SHAPES
@@ -231,12 +272,14 @@ def test_each_pass_uses_every_sample_once(epochs, minibatches):
 
 
 def test_minibatches_are_drawn_at_random():
-    """Plain gradient descent in parts ends elsewhere when the parts differ, and they differ by the key."""
+    """Plain gradient descent in parts ends elsewhere when the parts differ, and they differ by the
+    key."""
     rng = np.random.default_rng(2)
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch = random_batch(rng, policy, (4, 4, 2), counted=1.0)
     first, again, other = (
-        updated(PPO(epochs=1, minibatches=4), optax.sgd(0.1), policy, batch, seed=seed)[0] for seed in (0, 0, 1)
+        updated(PPO(epochs=1, minibatches=4), optax.sgd(0.1), policy, batch, seed=seed)[0]
+        for seed in (0, 0, 1)
     )
     assert not differ(first, again)
     assert differ(first, other)
@@ -259,20 +302,24 @@ def test_so_has_one_of_too_many_samples_to_number(monkeypatch):
 def test_every_sample_is_as_likely_in_every_minibatch_and_no_two_keep_together():
     """Out of 4000 epochs: first, middle and last one; the bound is five deviations."""
     epochs, samples, parts = 4000, 48, 4
-    orders = np.asarray(ppo.orders(PPO(epochs=epochs, minibatches=parts), samples, jax.random.key(0)))
+    orders = np.asarray(
+        ppo.orders(PPO(epochs=epochs, minibatches=parts), samples, jax.random.key(0))
+    )
     part = np.argsort(orders, axis=1) // (samples // parts)  # [epochs, samples]
     for sample in (0, 23, 47):
         share = np.bincount(part[:, sample], minlength=parts) / epochs
         np.testing.assert_allclose(share, 1 / parts, atol=5 * np.sqrt(3 / 16 / epochs))
     together = (part[:, :-1] == part[:, 1:]).mean(0)
-    np.testing.assert_allclose(together, (samples // parts - 1) / (samples - 1), atol=5 * np.sqrt(3 / 16 / epochs))
+    np.testing.assert_allclose(
+        together, (samples // parts - 1) / (samples - 1), atol=5 * np.sqrt(3 / 16 / epochs)
+    )
 
 
 def test_the_objectives_own_term_is_added_once():
     rng = np.random.default_rng(0)
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch, config = random_batch(rng, policy, (3, 2, 2)), PPO(epochs=1)
-    own = lambda policies, samples: 4.0 * policies.actor.net.biases[-1].sum()  # noqa: E731
+    own = lambda policies, samples: 4.0 * policies.actor.net.biases[-1].sum()
     joint = ppo.Joint(own, alone(samples_of(batch)))
     results = [updated(config, summing(), policy, batch, 0.0, term) for term in (None, joint)]
     (_, (without, _), before), (_, (actor, _), after) = results
@@ -282,8 +329,11 @@ def test_the_objectives_own_term_is_added_once():
 
 
 def samples_of(batch):
-    """The same steps as a method sees them; what they pay is the advantage, so that both can be compared."""
-    samples = Samples(batch.view, batch.action, batch.advantage, batch.counted, np.zeros_like(batch.counted))
+    """The same steps as a method sees them; what they pay is the advantage, so that both can be
+    compared."""
+    samples = Samples(
+        batch.view, batch.action, batch.advantage, batch.counted, np.zeros_like(batch.counted)
+    )
     return jax.tree.map(jnp.asarray, samples)
 
 
@@ -291,7 +341,10 @@ def samples_of(batch):
 def test_each_pass_shows_every_sample_once_to_the_methods_own_term(epochs, minibatches):
     rng = np.random.default_rng(0)
     policy = plain.random_policy(rng, channels=CHANNELS)
-    batch, config = random_batch(rng, policy, (4, 4, 2), 1.0), PPO(epochs=epochs, minibatches=minibatches)
+    batch, config = (
+        random_batch(rng, policy, (4, 4, 2), 1.0),
+        PPO(epochs=epochs, minibatches=minibatches),
+    )
     seen = []
 
     def own(policies, samples):
@@ -304,7 +357,9 @@ def test_each_pass_shows_every_sample_once_to_the_methods_own_term(epochs, minib
     jax.effects_barrier()
     (_, (without, _), _), (_, (actor, _), _) = results
     extra = actor.net.biases[-1] - without.net.biases[-1]
-    np.testing.assert_allclose(extra, [epochs * batch.advantage.sum(), 0, 0, 0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        extra, [epochs * batch.advantage.sum(), 0, 0, 0], rtol=1e-3, atol=1e-4
+    )
     assert len(seen) == epochs * minibatches
     obs, reward = (np.concatenate(column) for column in zip(*seen, strict=True))
     for part in range(epochs):
@@ -340,13 +395,17 @@ SPANS = pytest.mark.parametrize(("span", "left"), LEFT.items())
 
 def assert_left(found, left, scale):
     known = [i for i, share in enumerate(left) if share is not None]
-    np.testing.assert_allclose(np.array(found)[known], scale * np.array([left[i] for i in known]), rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(
+        np.array(found)[known], scale * np.array([left[i] for i in known]), rtol=1e-4, atol=1e-9
+    )
 
 
 @SPANS
 def test_entropy_coefficient_falls_over_its_span(span, left):
     config = PPO(updates=8, entropy_coefficient=0.2, entropy_decay=span)
-    assert_left([float(ppo.entropy_coefficient(config, jnp.asarray(i))) for i in (0, 2, 4, 6, 8)], left, 0.2)
+    assert_left(
+        [float(ppo.entropy_coefficient(config, jnp.asarray(i))) for i in (0, 2, 4, 6, 8)], left, 0.2
+    )
 
 
 def steps_of_adam(config, gradients):
@@ -361,14 +420,18 @@ def steps_of_adam(config, gradients):
 @SPANS
 def test_learning_rate_falls_over_all_gradient_steps(span, left):
     """A constant gradient moves Adam by the learning rate."""
-    config = PPO(updates=1, epochs=2, minibatches=2, learning_rate=0.3, decay=span, gradient_clip=1e9)
+    config = PPO(
+        updates=1, epochs=2, minibatches=2, learning_rate=0.3, decay=span, gradient_clip=1e9
+    )
     assert_left(steps_of_adam(config, [[1000.0]] * 5)[:, 0], left, 0.3)
 
 
 def test_by_default_the_learning_rate_falls_and_the_entropy_bonus_stays():
     assert PPO().decay == (0.0, 1.0)
     for update in (0, 100, 199):
-        assert float(ppo.entropy_coefficient(PPO(updates=200), jnp.asarray(update))) == pytest.approx(0.05)
+        assert float(
+            ppo.entropy_coefficient(PPO(updates=200), jnp.asarray(update))
+        ) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
@@ -376,7 +439,9 @@ def test_momentum_is_the_first_moments_decay(momentum):
     """Adam by its definition, on gradients that change sign."""
     config = PPO(decay=STAYS, gradient_clip=1e9, learning_rate=0.1, momentum=momentum)
     gradients, first, second = [3.0, -1.0, 2.0, -2.0], 0.0, 0.0
-    for t, (gradient, move) in enumerate(zip(gradients, steps_of_adam(config, [[g] for g in gradients]), strict=True)):
+    for t, (gradient, move) in enumerate(
+        zip(gradients, steps_of_adam(config, [[g] for g in gradients]), strict=True)
+    ):
         first = momentum * first + (1 - momentum) * gradient
         second = 0.999 * second + 0.001 * gradient**2
         mean, scale = first / (1 - momentum ** (t + 1)), second / (1 - 0.999 ** (t + 1))
@@ -384,10 +449,12 @@ def test_momentum_is_the_first_moments_decay(momentum):
 
 
 def test_gradients_are_clipped_by_their_norm():
-    """Two huge gradients of one direction leave the same trace in Adam if both are cut to the same norm."""
+    """Two huge gradients of one direction leave the same trace in Adam if both are cut to the same
+    norm."""
     config = PPO(decay=STAYS, gradient_clip=0.5, learning_rate=1.0)
     huge, large, cut = (
-        steps_of_adam(config, [gradient, [0.1, 0.0]]) for gradient in ([3e6, 4e6], [3e3, 4e3], [0.3, 0.4])
+        steps_of_adam(config, [gradient, [0.1, 0.0]])
+        for gradient in ([3e6, 4e6], [3e3, 4e3], [0.3, 0.4])
     )
     np.testing.assert_allclose(huge, cut, rtol=1e-5)
     np.testing.assert_allclose(large, cut, rtol=1e-5)
@@ -403,14 +470,17 @@ def test_rewards_are_divided_by_the_deviation_of_their_running_discounted_sum(se
     config, seen, sums = PPO(gamma=0.7), init_normalizer(2), []
     for _ in range(3):
         trajectory = plain.random_trajectory(rng, padding=padding)
-        reward = (rng.standard_normal((*trajectory.action.shape, 2)) * [1.0, 50.0]).astype(np.float32)
+        reward = (rng.standard_normal((*trajectory.action.shape, 2)) * [1.0, 50.0]).astype(
+            np.float32
+        )
         scaled, seen = scale_rewards(config, seen, reward, trajectory.counted)
         total = np.zeros(reward.shape[1:])
         for t in range(len(reward)):
             total = 0.7 * total + reward[t]
             sums.append(total[trajectory.counted[t]].reshape(-1, 2))
         data = np.concatenate(sums).astype(np.float64)
-        # As the observations' normaliser, it starts from variance 1 with the weight of 1e-4 observations.
+        # As the observations' normaliser, it starts from variance 1 with the weight of 1e-4
+        # observations.
         count = len(data) + 1e-4
         variance = ((data**2).sum(0) + 1e-4) / count - (data.sum(0) / count) ** 2
         np.testing.assert_allclose(scaled, reward / np.sqrt(variance), rtol=2e-3)
@@ -426,11 +496,15 @@ def advanced(env, settings, seed=0):
     """The state and the metrics after an iteration of plain reinforcement learning."""
     setup, rows = Setup(env.spec, Plan(), capacity=1), settings.updates
     trainer = make_trainer(collector(env), Method(), settings, Measure(), setup, rows)
-    policy = plain.random_policy(np.random.default_rng(0), env.spec.obs_size, env.spec.action_space.n)
+    policy = plain.random_policy(
+        np.random.default_rng(0), env.spec.obs_size, env.spec.action_space.n
+    )
     references = plain.references([policy], [0.0], 1, kept=0)
     keys = jax.random.key(seed)[None]
     state, metrics = trainer.advance(trainer.init(keys), references, keys, rows)
-    alone = dataclasses.replace(state, policy=member(state.policy, 0), returns=member(state.returns, 0))
+    alone = dataclasses.replace(
+        state, policy=member(state.policy, 0), returns=member(state.returns, 0)
+    )
     return alone, jax.tree.map(lambda column: column[:, 0], metrics)
 
 
@@ -466,7 +540,8 @@ def test_an_endless_reward_is_worth_its_geometric_series_however_early_it_is_cut
 
 
 def test_a_horizon_that_ends_the_game_is_an_end():
-    """One step, and nothing after it: V = 1. Of two, which look the same, the first is worth 1 + gamma V."""
+    """One step, and nothing after it: V = 1. Of two, which look the same, the first is worth 1 +
+    gamma V."""
     policy = trained(Steady(1), dataclasses.replace(LONGER, horizon="end"))
     np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1.0, rtol=0.05)
     policy = trained(Steady(2), dataclasses.replace(LONGER, horizon="end", gae_lambda=0.0))
@@ -501,9 +576,13 @@ def test_the_normaliser_sees_every_counted_observation_after_the_update(padding)
 
 def test_reward_normalisation_makes_the_scale_of_rewards_irrelevant():
     settings = dataclasses.replace(CARRY, normalize_reward=True)
-    (small, _), (large, _) = (advanced(Bandit((0.0, scale, 3 * scale)), settings) for scale in (1.0, 1024.0))
+    (small, _), (large, _) = (
+        advanced(Bandit((0.0, scale, 3 * scale)), settings) for scale in (1.0, 1024.0)
+    )
     np.testing.assert_allclose(small.returns.count, 120, rtol=1e-5)
-    np.testing.assert_allclose(large.returns.variance / small.returns.variance, 1024.0**2, rtol=1e-3)
+    np.testing.assert_allclose(
+        large.returns.variance / small.returns.variance, 1024.0**2, rtol=1e-3
+    )
     assert_close(small.policy, large.policy)
 
 

@@ -1,4 +1,5 @@
-"""PBT-CE: its loss and its gradient against plain NumPy, and that a population spreads over the doors of `Rooms`."""
+"""PBT-CE: its loss and its gradient against plain NumPy, and that a population spreads over the
+doors of `Rooms`."""
 
 from functools import partial
 
@@ -41,21 +42,29 @@ gradient = jax.jit(jax.grad(loss, argnums=1), static_argnums=0)
 def random_case(seed, padding=False, members=MEMBERS):
     rng = np.random.default_rng(seed)
     policies = [plain.random_policy(rng, actions=ACTIONS, normalizer=False) for _ in range(members)]
-    played = [plain.random_trajectory(rng, actions=ACTIONS, padding=padding) for _ in range(members)]
-    flat = [jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[3:]), one.samples) for one in played]
-    stack = lambda *leaves: jnp.asarray(np.stack(leaves))  # noqa: E731
+    played = [
+        plain.random_trajectory(rng, actions=ACTIONS, padding=padding) for _ in range(members)
+    ]
+    flat = [
+        jax.tree.map(lambda leaf: np.asarray(leaf).reshape(-1, *leaf.shape[3:]), one.samples)
+        for one in played
+    ]
+    stack = lambda *leaves: jnp.asarray(np.stack(leaves))
     return policies, flat, jax.tree.map(stack, *policies), jax.tree.map(stack, *flat)
 
 
 def plain_terms(policies, flat, beta):
-    """Of each member: its loss, and the gradient of that by the biases of its last layer, which shift its logits."""
+    """Of each member: its loss, and the gradient of that by the biases of its last layer, which
+    shift its logits."""
     values, slopes = [], []
     for i, samples in enumerate(flat):
         value, slope, counted = 0.0, np.zeros(ACTIONS), 0
         for b in np.flatnonzero(samples.counted):
             obs, action = samples.view.obs[b], samples.action[b]
             own = plain.log_probs(policies[i], obs)
-            surprise = -sum(plain.log_probs(other, obs)[action] for j, other in enumerate(policies) if j != i)
+            surprise = -sum(
+                plain.log_probs(other, obs)[action] for j, other in enumerate(policies) if j != i
+            )
             value += own[action] * surprise
             slope += (np.eye(ACTIONS)[action] - np.exp(own)) * surprise
             counted += 1
@@ -67,13 +76,16 @@ def plain_terms(policies, flat, beta):
 
 @given(seed=SEEDS, padding=st.booleans())
 @settings(max_examples=15)
-def test_the_loss_and_its_gradient_are_those_of_the_formula_and_rivals_are_held_still(seed, padding):
+def test_the_loss_and_its_gradient_are_those_of_the_formula_and_rivals_are_held_still(
+    seed, padding
+):
     policies, flat, stacked, samples = random_case(seed, padding)
     method = PBTCE(beta=0.3)
     values, slopes = plain_terms(policies, flat, 0.3)
     np.testing.assert_allclose(loss(method, stacked, samples), sum(values), rtol=1e-3, atol=1e-4)
     found = gradient(method, stacked, samples)
-    # A member's own term alone moves it: where gradients reached the rivals, those of all the others would as well.
+    # A member's own term alone moves it: where gradients reached the rivals, those of all the
+    # others would as well.
     np.testing.assert_allclose(found.actor.net.biases[-1], slopes, rtol=1e-3, atol=1e-4)
     assert not any(leaf.any() for leaf in jax.tree.leaves(found.critic))
 
@@ -81,29 +93,39 @@ def test_the_loss_and_its_gradient_are_those_of_the_formula_and_rivals_are_held_
 def test_without_a_weight_nothing_is_asked():
     _, _, stacked, samples = random_case(0)
     assert loss(PBTCE(beta=0.0), stacked, samples) == 0
-    assert not any(leaf.any() for leaf in jax.tree.leaves(gradient(PBTCE(beta=0.0), stacked, samples)))
+    assert not any(
+        leaf.any() for leaf in jax.tree.leaves(gradient(PBTCE(beta=0.0), stacked, samples))
+    )
 
 
 def test_memories_are_replayed():
-    """With memory a minibatch is whole episodes: the same sum over what each member does by its own memory."""
+    """With memory a minibatch is whole episodes: the same sum over what each member does by its own
+    memory."""
     rng = np.random.default_rng(3)
     policies = [plain.random_policy(rng, actions=ACTIONS, memory=True) for _ in range(2)]
     shape = (2, 3, 6)  # members, episodes, steps
     starts = rng.random(shape) < 0.3
     starts[..., 0] = True
-    played = plain.random_trajectory(rng, steps=6, episodes=3, agents=2, actions=ACTIONS, padding=False)
-    part = lambda leaf: np.moveaxis(np.asarray(leaf), (2, 1), (0, 1))  # noqa: E731  ([T, N, A, ...] -> [A, N, T, ...])
-    samples = jax.tree.map(lambda leaf: jnp.asarray(part(leaf)), played.samples)._replace(starts=jnp.asarray(starts))
+    played = plain.random_trajectory(
+        rng, steps=6, episodes=3, agents=2, actions=ACTIONS, padding=False
+    )
+    part = lambda leaf: np.moveaxis(np.asarray(leaf), (2, 1), (0, 1))
+    samples = jax.tree.map(lambda leaf: jnp.asarray(part(leaf)), played.samples)._replace(
+        starts=jnp.asarray(starts)
+    )
     stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *policies)
     wanted = 0.0
     for i in range(2):
         terms = [
-            log_probs_along(policies[i], samples, i, n)[0] * -log_probs_along(policies[1 - i], samples, i, n)[0]
+            log_probs_along(policies[i], samples, i, n)[0]
+            * -log_probs_along(policies[1 - i], samples, i, n)[0]
             for n in range(3)
         ]
         counted = np.asarray(samples.counted[i])
         wanted += -0.5 / 2 * (np.stack(terms) * counted).sum() / counted.sum()
-    np.testing.assert_allclose(loss(PBTCE(beta=0.5), stacked, samples), wanted, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        loss(PBTCE(beta=0.5), stacked, samples), wanted, rtol=1e-3, atol=1e-4
+    )
 
 
 def log_probs_along(policy, samples, i, n):
@@ -126,13 +148,17 @@ def test_a_step_against_the_gradient_raises_the_cross_entropy():
     policies, stacked = jax.tree.map(lambda leaf: leaf / 4, (policies, stacked))
     obs, count = np.ones(3, np.float32), 20_000
     probabilities = [np.exp(plain.log_probs(policy, obs)) for policy in policies]
-    action = np.stack([rng.choice(ACTIONS, count, p=p / p.sum()) for p in probabilities]).astype(np.int32)
+    action = np.stack([rng.choice(ACTIONS, count, p=p / p.sum()) for p in probabilities]).astype(
+        np.int32
+    )
     view = plain.View(jnp.broadcast_to(obs, (MEMBERS, count, 3)))
     ones = jnp.ones((MEMBERS, count))
     samples = Samples(view, jnp.asarray(action), ones, ones.astype(bool), ones.astype(bool))
     slopes = gradient(PBTCE(beta=1.0), stacked, samples)
     for i, policy in enumerate(policies):
-        moved = jax.tree.map(lambda w, slope: np.asarray(w - slope), policy.actor, member(slopes.actor, i))
+        moved = jax.tree.map(
+            lambda w, slope: np.asarray(w - slope), policy.actor, member(slopes.actor, i)
+        )
         after = np.exp(plain.log_softmax(plain.forward(moved.net, obs)))
         others = sum(-plain.log_probs(other, obs) for j, other in enumerate(policies) if j != i)
         assert after @ others > probabilities[i] @ others
@@ -141,16 +167,21 @@ def test_a_step_against_the_gradient_raises_the_cross_entropy():
 # --- it spreads a population ---
 
 ENV = Rooms(doors=3, consolation=0.25)
-LEARNER = PPO(batch=192, updates=40, learning_rate=1e-2, hidden=16, layers=1, entropy_coefficient=0.02)
+LEARNER = PPO(
+    batch=192, updates=40, learning_rate=1e-2, hidden=16, layers=1, entropy_coefficient=0.02
+)
 
 
 def doors_opened(beta, seeds):
-    """Of the three members, by seed: how many different doors; and the metrics of the last update."""
+    """Of the three members, by seed: how many different doors; and the metrics of the last
+    update."""
     method, rows = PBTCE(beta=beta), LEARNER.updates
     setup = Setup(ENV.spec, method.plan(MEMBERS), capacity=MEMBERS)
     assert setup.plan == Plan(members=MEMBERS)
     trainer = make_trainer(collector(ENV), method, LEARNER, Measure(), setup, rows)
-    kept = plain.references([plain.random_policy(np.random.default_rng(0), ENV.states, 3)], [0.0], 1, kept=0)
+    kept = plain.references(
+        [plain.random_policy(np.random.default_rng(0), ENV.states, 3)], [0.0], 1, kept=0
+    )
     found = []
     for seed in seeds:
         keys = jax.random.split(jax.random.key(seed), MEMBERS)
@@ -170,7 +201,9 @@ def test_a_population_opens_more_doors_than_its_members_would_alone():
         assert metrics["return"].min() > 1.5
         assert metrics["distance_to"].shape == (MEMBERS, MEMBERS)
         assert not np.diag(metrics["distance_to"]).any()  # none of itself
-    distance = [np.mean([metrics["distance_to"].sum() for _, metrics in found]) for found in (alone, spread)]
+    distance = [
+        np.mean([metrics["distance_to"].sum() for _, metrics in found]) for found in (alone, spread)
+    ]
     assert distance[1] > distance[0]
 
 

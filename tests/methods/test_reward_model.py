@@ -27,7 +27,9 @@ def test_error_is_the_squared_difference_on_the_steps_that_count(seed, padding):
     rng = np.random.default_rng(seed)
     trajectory = plain.random_trajectory(rng, padding=padding)
     model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), 4)
-    np.testing.assert_allclose(error(model, trajectory), plain.reward_error(model, trajectory), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        error(model, trajectory), plain.reward_error(model, trajectory), rtol=1e-3, atol=1e-4
+    )
 
 
 ENV = Rooms()
@@ -58,7 +60,7 @@ def test_fitting_learns_the_reward_of_every_state_and_action():
 
 def test_a_predictor_fitted_on_one_door_is_wrong_behind_another():
     """That error is what drives the next policy elsewhere."""
-    always = lambda door: Tabular(jnp.zeros((ENV.states, 3)).at[:, door].set(20.0))  # noqa: E731
+    always = lambda door: Tabular(jnp.zeros((ENV.states, 3)).at[:, door].set(20.0))
     model = fitted(fresh(), [play(always(0))], 300)
     assert float(model.error(play(always(0)).samples).mean()) < 1e-3
     assert float(model.error(play(always(1)).samples).mean()) > 1e-2
@@ -77,7 +79,10 @@ def test_steps_that_do_not_count_are_not_learned():
 def test_every_batch_of_episodes_weighs_by_its_steps():
     rng = np.random.default_rng(1)
     whole = plain.random_trajectory(rng, episodes=6)
-    halves = [jax.tree.map(lambda x, s=s: x[s] if x.ndim == 3 and x.shape[0] == 6 else x[:, s], whole) for s in HALVES]
+    halves = [
+        jax.tree.map(lambda x, s=s: x[s] if x.ndim == 3 and x.shape[0] == 6 else x[:, s], whole)
+        for s in HALVES
+    ]
     model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), 4)
     one, other = fitted(model, [whole], 20), fitted(model, halves, 20)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4), one, other)
@@ -104,7 +109,9 @@ def test_the_predictor_is_fitted_on_its_own_policys_play_or_half_of_it_random():
     assert isinstance(model, RewardModel)
     policy, players, _ = remembered(RSPO(lambda_r=1.0, predictor_steps=2, predictor_data="mixed"))
     assert players[0][0] is policy
-    np.testing.assert_allclose(players[1][0](jnp.zeros((1, ENV.states))).log_probs, -np.log(3), rtol=1e-6)
+    np.testing.assert_allclose(
+        players[1][0](jnp.zeros((1, ENV.states))).log_probs, -np.log(3), rtol=1e-6
+    )
     assert players[0][1] != players[1][1]
 
 
@@ -115,7 +122,9 @@ def test_steps_of_fitting_add_up():
     at_once, one_by_one = _fit(start, episodes, 10, RATE), start
     for _ in range(10):
         one_by_one = _fit(one_by_one, episodes, 1, RATE)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), at_once, one_by_one)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), at_once, one_by_one
+    )
 
 
 @pytest.mark.parametrize("training", ["after", "during"])
@@ -124,9 +133,13 @@ def test_the_predictor_learns_after_the_iteration_or_with_every_update(training)
     state, trajectory = method.init(SETUP, jax.random.key(1)), play(uniform_policy(3))
     updated = member(method.update(alone(state), alone(trajectory), None, jax.random.key(0)), 0)
     assert moved(updated, state) == (training == "during")
-    model = method.remember(updated, uniform_policy(3), lambda policy, key: play(policy), jax.random.key(0))
+    model = method.remember(
+        updated, uniform_policy(3), lambda policy, key: play(policy), jax.random.key(0)
+    )
     assert moved(model, updated.model) == (training == "after")
-    assert jax.tree.structure(model) == jax.tree.structure(method.memory(ENV.spec, jax.random.key(0)))
+    assert jax.tree.structure(model) == jax.tree.structure(
+        method.memory(ENV.spec, jax.random.key(0))
+    )
 
 
 def moved(one, other):

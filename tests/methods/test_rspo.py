@@ -23,7 +23,9 @@ SPEC = Spec(OBS, Discrete(ACTIONS), horizon=5)
 SEEDS = st.integers(0, 2**32 - 1)
 
 score = jax.jit(
-    lambda method, trajectory, references, progress=0.0: method.score((), trajectory, references, progress),
+    lambda method, trajectory, references, progress=0.0: method.score(
+        (), trajectory, references, progress
+    ),
     static_argnames="method",
 )
 
@@ -53,9 +55,18 @@ class Case:
         self.trajectory = plain.random_trajectory(rng, obs=OBS, actions=ACTIONS, padding=padding)
         self.trajectory.reward[:, 0] *= outlier
         self.policies = [plain.random_policy(rng, OBS, ACTIONS) for _ in range(CAPACITY)]
-        self.models = [RewardModel(plain.random_mlp(rng, (OBS + ACTIONS, 5, 1)), ACTIONS) for _ in range(CAPACITY)]
-        self.nll = [plain.step_nll(policy, self.trajectory, self.measure.cap) for policy in self.policies[:kept]]
-        self.error = [plain.reward_error(model, self.trajectory, self.measure.cap) for model in self.models[:kept]]
+        self.models = [
+            RewardModel(plain.random_mlp(rng, (OBS + ACTIONS, 5, 1)), ACTIONS)
+            for _ in range(CAPACITY)
+        ]
+        self.nll = [
+            plain.step_nll(policy, self.trajectory, self.measure.cap)
+            for policy in self.policies[:kept]
+        ]
+        self.error = [
+            plain.reward_error(model, self.trajectory, self.measure.cap)
+            for model in self.models[:kept]
+        ]
         sums = [plain.episode_nll(steps, self.measure.discount) for steps in self.nll]
         self.threshold = [plain.between(rng, total) for total in sums]
         self.references = plain.references(
@@ -63,12 +74,19 @@ class Case:
         )
 
     def wanted(self, method):
-        reward = self.trajectory.reward if method.paid == "step" else plain.paid_at_the_end(self.trajectory)
-        return plain.score(method, reward, self.nll, self.error, self.threshold, self.measure.discount)
+        reward = (
+            self.trajectory.reward
+            if method.paid == "step"
+            else plain.paid_at_the_end(self.trajectory)
+        )
+        return plain.score(
+            method, reward, self.nll, self.error, self.threshold, self.measure.discount
+        )
 
 
 def places(method, kept, capacity):
-    """The channels that belong to kept references (or to none), out of those for `capacity` references."""
+    """The channels that belong to kept references (or to none), out of those for `capacity`
+    references."""
     kinds = (method.lambda_b > 0) + (method.lambda_r > 0)
     if method.streams != "per-reference":
         return list(range(len(method.channels(capacity))))
@@ -82,7 +100,9 @@ def check(method, case, kept):
     assert found.reward.shape[-1] == found.weight.shape[-1] == len(method.channels(CAPACITY))
     np.testing.assert_allclose(found.weight[..., channels], weight, rtol=1e-4, atol=1e-5)
     counts = weight.any((0, 1, 2))  # what a stream without weight pays is nobody's concern
-    np.testing.assert_allclose((found.reward[..., channels] * counts), reward * counts, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        (found.reward[..., channels] * counts), reward * counts, rtol=1e-3, atol=1e-4
+    )
     empty = [c for c in range(len(method.channels(CAPACITY))) if c not in channels]
     assert not found.reward[..., empty].any()
     assert not found.weight[..., empty].any()
@@ -100,7 +120,10 @@ def test_the_score_is_the_papers_switching_reward(method, seed, kept, padding):
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
 def test_the_task_may_be_paid_at_the_end(streams, seed, kept, padding):
     """It then owes nothing after it; intrinsic rewards are paid step by step and do."""
-    method, case = RSPO(lambda_b=0.7, lambda_r=0.3, paid="end", streams=streams), Case(seed, kept, padding)
+    method, case = (
+        RSPO(lambda_b=0.7, lambda_r=0.3, paid="end", streams=streams),
+        Case(seed, kept, padding),
+    )
     check(method, case, kept)
     task, *intrinsic = method.channels(CAPACITY)
     assert task == "settled"
@@ -118,7 +141,8 @@ def test_every_episode_of_a_column_is_paid_at_its_own_end(seed):
         reward=rng.standard_normal(trajectory.reward.shape).astype(np.float32),
         terminated=terminated,
         truncated=truncated,
-        live=np.cumsum(truncated, 0) - truncated == 0,  # a host environment that cuts short does not go on
+        live=np.cumsum(truncated, 0) - truncated
+        == 0,  # a host environment that cuts short does not go on
     )
     found = paid_at_the_end(jax.tree.map(jax.numpy.asarray, restarted))
     np.testing.assert_allclose(found, plain.paid_at_the_end(restarted), rtol=1e-4, atol=1e-5)
@@ -127,7 +151,8 @@ def test_every_episode_of_a_column_is_paid_at_its_own_end(seed):
 @settings(max_examples=15)
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
 def test_cap_and_discount_enter_the_switch_and_the_cap_the_reward(seed, kept, padding):
-    """The filter sees the discounted sum of capped steps; intrinsic rewards are capped but not discounted."""
+    """The filter sees the discounted sum of capped steps; intrinsic rewards are capped but not
+    discounted."""
     measure = Measure(cap=1.5, discount=0.8)
     check(RSPO(lambda_b=0.7, lambda_r=0.3), Case(seed, kept, padding, measure), kept)
 
@@ -135,7 +160,8 @@ def test_cap_and_discount_enter_the_switch_and_the_cap_the_reward(seed, kept, pa
 @settings(max_examples=15)
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY), outlier=st.sampled_from([1.0, 30.0]))
 def test_errors_can_be_scaled_by_the_size_of_their_sums_in_the_batch(seed, kept, outlier):
-    """By their mean or their deviation, whichever is larger; with an outlier it is the deviation."""
+    """By their mean or their deviation, whichever is larger; with an outlier it is the
+    deviation."""
     measure = Measure(discount=0.8)
     case = Case(seed, kept, measure=measure, outlier=outlier)
     for j, error in enumerate(case.error):
@@ -149,16 +175,23 @@ def test_errors_can_be_scaled_by_the_size_of_their_sums_in_the_batch(seed, kept,
 @settings(max_examples=15)
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY))
 def test_empty_places_change_nothing(streams, switch, seed, kept):
-    """An archive of capacity 7 gives the same score as one of capacity 3, whatever the empty places hold."""
+    """An archive of capacity 7 gives the same score as one of capacity 3, whatever the empty places
+    hold."""
     method = RSPO(lambda_b=0.7, lambda_r=0.3, switch=switch, streams=streams)
     small, large = Case(seed, kept), Case(seed, kept, capacity=7)
     one, other = (score(method, case.trajectory, case.references) for case in (small, large))
     chosen, others = places(method, kept, CAPACITY), places(method, kept, 7)
-    np.testing.assert_allclose(one.reward[..., chosen], other.reward[..., others], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(one.weight[..., chosen], other.weight[..., others], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        one.reward[..., chosen], other.reward[..., others], rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        one.weight[..., chosen], other.weight[..., others], rtol=1e-5, atol=1e-6
+    )
     for metric in ("accepted", "intrinsic"):
         np.testing.assert_allclose(one.metrics[metric], other.metrics[metric], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(one.metrics["accepted_by"][:kept], other.metrics["accepted_by"][:kept])
+    np.testing.assert_allclose(
+        one.metrics["accepted_by"][:kept], other.metrics["accepted_by"][:kept]
+    )
 
 
 @settings(max_examples=15)
@@ -166,7 +199,9 @@ def test_empty_places_change_nothing(streams, switch, seed, kept):
 def test_metrics_say_what_was_accepted(seed, kept):
     case, method = Case(seed, kept), RSPO(lambda_b=0.5)
     metrics = score(method, case.trajectory, case.references).metrics
-    phi_j = np.stack([plain.episode_nll(s) >= d for s, d in zip(case.nll, case.threshold, strict=True)], -1)
+    phi_j = np.stack(
+        [plain.episode_nll(s) >= d for s, d in zip(case.nll, case.threshold, strict=True)], -1
+    )
     np.testing.assert_allclose(metrics["accepted"], phi_j.all(-1).mean(), rtol=1e-6)
     np.testing.assert_allclose(metrics["accepted_by"][:kept], phi_j.mean((0, 1)), rtol=1e-6)
     bonus = sum(0.5 * (1 - phi_j[..., j]) * case.nll[j] for j in range(kept))
@@ -191,15 +226,20 @@ def test_if_all_is_rejected_nothing_is_divided_by_zero(streams):
     found = score(RSPO(rejected="mask", streams=streams), case.trajectory, all_rejected)
     assert np.isfinite(found.reward).all()
     assert not found.weight[..., 0].any()
-    zeroed = score(RSPO(rejected="zero", streams="grouped", lambda_b=0.0), case.trajectory, all_rejected)
+    zeroed = score(
+        RSPO(rejected="zero", streams="grouped", lambda_b=0.0), case.trajectory, all_rejected
+    )
     assert not zeroed.reward.any()
 
 
 @pytest.mark.parametrize("method", EVERY_SWITCH, ids=name)
 def test_after_its_release_an_iteration_is_plain_reinforcement_learning(method):
-    """The soft objective has no filter to lift, but intrinsic rewards to end; what would be accepted is still told."""
+    """The soft objective has no filter to lift, but intrinsic rewards to end; what would be
+    accepted is still told."""
     case, method = Case(0, 2), dataclasses.replace(method, release=0.25)
-    before, after = (score(method, case.trajectory, case.references, progress) for progress in (0.74, 0.76))
+    before, after = (
+        score(method, case.trajectory, case.references, progress) for progress in (0.74, 0.76)
+    )
     paper = score(dataclasses.replace(method, release=0.0), case.trajectory, case.references, 0.99)
     np.testing.assert_array_equal(before.reward, paper.reward)
     np.testing.assert_array_equal(before.weight, paper.weight)
@@ -213,18 +253,25 @@ def test_after_its_release_an_iteration_is_plain_reinforcement_learning(method):
 
 @pytest.mark.parametrize("switch", ["hard", "smooth"])
 def test_before_its_gate_the_reward_driven_term_counts_whatever_is_accepted(switch):
-    """As under references that reject all; the other streams are as the filter says, and after it everything is."""
+    """As under references that reject all; the other streams are as the filter says, and after it
+    everything is."""
     case, paper = Case(0, 2), RSPO(switch=switch, lambda_r=0.5, streams="per-reference")
     method = dataclasses.replace(paper, ungated=0.25)
     all_rejected = plain.references(case.policies, [1e6, 1e6], CAPACITY, 2, memory=case.models)
-    before, after = (score(method, case.trajectory, case.references, progress) for progress in (0.24, 0.26))
-    gated, rejected = (score(paper, case.trajectory, references) for references in (case.references, all_rejected))
+    before, after = (
+        score(method, case.trajectory, case.references, progress) for progress in (0.24, 0.26)
+    )
+    gated, rejected = (
+        score(paper, case.trajectory, references) for references in (case.references, all_rejected)
+    )
     np.testing.assert_array_equal(after.weight, gated.weight)
     np.testing.assert_array_equal(after.reward, gated.reward)
     driven = slice(1 + CAPACITY, None)  # the task's stream, the behaviour-driven ones, then these
     np.testing.assert_array_equal(before.weight[..., driven], rejected.weight[..., driven])
     np.testing.assert_array_equal(before.reward[..., driven], rejected.reward[..., driven])
-    np.testing.assert_array_equal(before.weight[..., : 1 + CAPACITY], gated.weight[..., : 1 + CAPACITY])
+    np.testing.assert_array_equal(
+        before.weight[..., : 1 + CAPACITY], gated.weight[..., : 1 + CAPACITY]
+    )
     assert (before.weight[..., driven] != gated.weight[..., driven]).any()
     assert not before.weight[..., 1 + CAPACITY + 2 :].any()  # room without a reference
 
@@ -234,7 +281,11 @@ def test_some_iterations_have_no_ungated_part(every, with_one):
     method = RSPO(lambda_r=0.5, ungated=1.0, ungated_every=every, streams="grouped")
     cases = {kept: Case(0, kept) for kept in range(CAPACITY + 1)}
     scores = {kept: score(method, case.trajectory, case.references) for kept, case in cases.items()}
-    ungated = [kept for kept, found in scores.items() if kept and (found.weight[..., 2] == 0.5 * kept).all()]
+    ungated = [
+        kept
+        for kept, found in scores.items()
+        if kept and (found.weight[..., 2] == 0.5 * kept).all()
+    ]
     assert ungated == with_one
     for kept in cases.keys() - with_one:
         paper = dataclasses.replace(method, ungated=0.0)
@@ -244,7 +295,12 @@ def test_some_iterations_have_no_ungated_part(every, with_one):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"rejected": "mask", "streams": "grouped"}, {"switch": "off"}, {"streams": "single", "lambda_b": 1.0}]
+    "settings",
+    [
+        {"rejected": "mask", "streams": "grouped"},
+        {"switch": "off"},
+        {"streams": "single", "lambda_b": 1.0},
+    ],
 )
 def test_what_paying_at_the_end_does_not_go_with(settings):
     with pytest.raises(InputError, match=r"method\.paid"):
@@ -255,12 +311,17 @@ def test_what_paying_at_the_end_does_not_go_with(settings):
 def test_masking_a_single_stream_would_mask_the_intrinsic_reward_too():
     with pytest.raises(InputError, match=r"method\.rejected .* method\.streams"):
         RSPO(rejected="mask", streams="single", lambda_b=0.0, lambda_r=1.0).validate()
-    for method in (RSPO(rejected="mask", lambda_b=0.0), RSPO(rejected="mask", switch="off"), RSPO()):
+    for method in (
+        RSPO(rejected="mask", lambda_b=0.0),
+        RSPO(rejected="mask", switch="off"),
+        RSPO(),
+    ):
         method.validate()
 
 
 def test_smoothed_switching_is_exactly_off_where_nothing_is_rejected():
-    """A rounding error in its place would switch the intrinsic streams' value heads on, or turn their sign."""
+    """A rounding error in its place would switch the intrinsic streams' value heads on, or turn
+    their sign."""
     rng = np.random.default_rng(0)
     references = plain.references([plain.random_policy(rng)], [-1.0], 1)
     for episodes in (41, 512):  # in single precision 41 times 1/41 is not 1
@@ -272,9 +333,13 @@ def test_smoothed_switching_is_exactly_off_where_nothing_is_rejected():
 
 
 def test_agents_are_filtered_each_by_its_own_likelihood():
-    """One agent that repeats a reference is rejected while the other, in the same episode, is not."""
+    """One agent that repeats a reference is rejected while the other, in the same episode, is
+    not."""
     rng = np.random.default_rng(0)
-    trajectory, policy = plain.random_trajectory(rng, steps=3, episodes=1, agents=2), plain.random_policy(rng)
+    trajectory, policy = (
+        plain.random_trajectory(rng, steps=3, episodes=1, agents=2),
+        plain.random_policy(rng),
+    )
     actions = np.asarray(policy(trajectory.obs).logits)
     copied = np.stack([actions[..., 0, :].argmax(-1), actions[..., 1, :].argmin(-1)], -1)
     trajectory = dataclasses.replace(trajectory, action=copied.astype(np.int32))

@@ -1,4 +1,5 @@
-"""Reports in a real browser: what a person would look at. Screenshots of all of them are kept in screenshots/."""
+"""Reports in a real browser: what a person would look at. Screenshots of all of them are kept in
+screenshots/."""
 
 import shutil
 import time
@@ -57,7 +58,9 @@ def hunt(run_of: Callable[[str], Path]) -> Path:
 def assert_silent(driver: Any, page: Path) -> None:
     """Nothing in the console, nothing asked of any network."""
     assert driver.get_log("browser") == []
-    assert {url for url in requests(driver) if not url.startswith("data:")} == {page.resolve().as_uri()}
+    assert {url for url in requests(driver) if not url.startswith("data:")} == {
+        page.resolve().as_uri()
+    }
 
 
 def all_of(driver: Any, selector: str) -> list[Any]:
@@ -87,7 +90,11 @@ def test_a_report_of_every_domain(driver: Any, run_of: Callable[[str], Path], na
     show(driver, page)
     cards = all_of(driver, ".card")
     assert len(cards) == COUNT
-    assert [card.find_element("css selector", ".badge").text for card in cards] == ["novel", "novel", "duplicate"]
+    assert [card.find_element("css selector", ".badge").text for card in cards] == [
+        "novel",
+        "novel",
+        "duplicate",
+    ]
     canvas = all_of(driver, ".card canvas")[0]
     first = picture(driver, canvas)
     until(lambda: picture(driver, canvas) != first)
@@ -101,15 +108,23 @@ def test_a_report_of_every_domain(driver: Any, run_of: Callable[[str], Path], na
 
 def audit(driver: Any) -> list[Any]:
     """What axe-core, which knows WCAG's rules and what screen readers need, finds wrong."""
-    driver.execute_script("for (const details of document.querySelectorAll('details')) details.open = true")
+    driver.execute_script(
+        "for (const details of document.querySelectorAll('details')) details.open = true"
+    )
     return Axe().run(driver)["violations"]
 
 
 def test_buttons(driver: Any, hunt: Path) -> None:
     show(driver, hunt, prefers_reduced_motion="reduce")
     card = all_of(driver, ".card")[0]
-    button = {b.get_attribute("data-do"): b for b in card.find_elements("css selector", ".controls button")}
-    caption, slider = card.find_element("css selector", "figcaption"), card.find_element("css selector", "input")
+    button = {
+        b.get_attribute("data-do"): b
+        for b in card.find_elements("css selector", ".controls button")
+    }
+    caption, slider = (
+        card.find_element("css selector", "figcaption"),
+        card.find_element("css selector", "input"),
+    )
     canvas = card.find_element("css selector", "canvas")
     assert "episode 1 of" in caption.text  # reduced motion: nothing moves until it is asked to
     assert "step 0 of" in caption.text
@@ -135,7 +150,8 @@ def test_buttons(driver: Any, hunt: Path) -> None:
     time.sleep(0.3)
     assert caption.text == stopped
     driver.execute_script(
-        "arguments[0].value = arguments[0].max; arguments[0].dispatchEvent(new Event('input'))", slider
+        "arguments[0].value = arguments[0].max; arguments[0].dispatchEvent(new Event('input'))",
+        slider,
     )
     steps = caption.text.split("step ")[1].split(" ·")[0].split(" of ")
     assert steps[0] == steps[1]
@@ -175,7 +191,9 @@ def test_the_keyboard_reaches_and_works_every_control(driver: Any, hunt: Path) -
     for _ in range(40):
         driver.switch_to.active_element.send_keys(Keys.TAB)
         active = driver.switch_to.active_element
-        reached.append(active.get_attribute("data-do") or active.get_attribute("id") or active.tag_name)
+        reached.append(
+            active.get_attribute("data-do") or active.get_attribute("id") or active.tag_name
+        )
         if reached[-1] == "forward":
             active.send_keys(Keys.ENTER)
             break
@@ -186,7 +204,7 @@ def test_the_keyboard_reaches_and_works_every_control(driver: Any, hunt: Path) -
 
 def test_only_the_distinct_ones(driver: Any, hunt: Path) -> None:
     show(driver, hunt)
-    shown = lambda: [card.is_displayed() for card in all_of(driver, ".card")]  # noqa: E731
+    shown = lambda: [card.is_displayed() for card in all_of(driver, ".card")]
     assert shown() == [True, True, True]
     one(driver, "#only-novel").click()
     assert shown() == [True, True, False]
@@ -221,7 +239,9 @@ def test_on_a_phone_and_in_the_dark(
 ) -> None:
     page = write_report(run_of("monster-hunt"))
     show(driver, page, width, **media)
-    assert driver.execute_script("return document.documentElement.scrollWidth") <= width  # nothing to scroll sideways
+    assert (
+        driver.execute_script("return document.documentElement.scrollWidth") <= width
+    )  # nothing to scroll sideways
     background = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
     lightness = sum(int(part) for part in background.strip("rgb()").split(",")) / 3
     assert (lightness < 60) == bool(media)
@@ -232,7 +252,10 @@ def test_on_a_phone_and_in_the_dark(
 def test_text_stands_out_from_what_is_behind_it(driver: Any, run_of: Callable[[str], Path]) -> None:
     """WCAG's contrast of 4.5, for everything that is written, in light and dark."""
     run = run_of("monster-hunt")
-    write_part(run / "crossplay.json", {"strategies": ["a", "b"], "payoff": [[0, 1], [0.5, 0.7]], "episodes": 8})
+    write_part(
+        run / "crossplay.json",
+        {"strategies": ["a", "b"], "payoff": [[0, 1], [0.5, 0.7]], "episodes": 8},
+    )
     page = write_report(run)
     for scheme in ("light", "dark"):
         show(driver, page, prefers_color_scheme=scheme)
@@ -263,7 +286,9 @@ def test_on_paper(driver: Any, hunt: Path) -> None:
 def test_paper_gets_the_end_of_each_episode_in_its_own_colours(driver: Any, hunt: Path) -> None:
     show(driver, hunt, prefers_color_scheme="dark")
     driver.execute_script("dispatchEvent(new Event('beforeprint'))")
-    captions = [caption.text for caption in all_of(driver, ".card figcaption") if "step" in caption.text]
+    captions = [
+        caption.text for caption in all_of(driver, ".card figcaption") if "step" in caption.text
+    ]
     assert len(captions) == COUNT
     assert all("step 50 of 50" in text for text in captions)
     ink = "return getComputedStyle(document.documentElement).getPropertyValue('--c0')"
@@ -272,7 +297,9 @@ def test_paper_gets_the_end_of_each_episode_in_its_own_colours(driver: Any, hunt
     assert driver.execute_script(ink) != "#0072b2"
 
 
-def test_hostile_names_do_not_run(driver: Any, run_of: Callable[[str], Path], tmp_path: Path) -> None:
+def test_hostile_names_do_not_run(
+    driver: Any, run_of: Callable[[str], Path], tmp_path: Path
+) -> None:
     run = shutil.copytree(run_of("monster-hunt"), tmp_path / "run")
     forge(run)
     page = write_report(run)
@@ -294,11 +321,16 @@ def test_no_other_script_may_run(driver: Any, hunt: Path) -> None:
 
 
 def test_a_comparison(driver: Any, run_of: Callable[[str], Path], tmp_path: Path) -> None:
-    runs = [run_of("undrawn"), *(make_run(tmp_path / f"{seed}", Undrawn(), 2, seed=seed) for seed in (1, 2))]
+    runs = [
+        run_of("undrawn"),
+        *(make_run(tmp_path / f"{seed}", Undrawn(), 2, seed=seed) for seed in (1, 2)),
+    ]
     page = write_comparison([run_of("four-goals-medium"), *runs], tmp_path / "comparison.html")
     show(driver, page)
     assert len(all_of(driver, ".chart > svg")) == 6
-    assert {sample.size["width"] for sample in all_of(driver, ".key svg")} == {18}  # a line of the key, no chart
+    assert {sample.size["width"] for sample in all_of(driver, ".key svg")} == {
+        18
+    }  # a line of the key, no chart
     screenshot(driver, "comparison")
     assert_silent(driver, page)
     assert audit(driver) == []

@@ -1,4 +1,5 @@
-"""Runs compared: seeds taken together, intervals as statistics has them, and nothing counted twice."""
+"""Runs compared: seeds taken together, intervals as statistics has them, and nothing counted
+twice."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +18,8 @@ from rspo.report.reading import read_run
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Three seeds of one method, one of the same method with another setting, and one of another method."""
+    """Three seeds of one method, one of the same method with another setting, and one of another
+    method."""
     home = tmp_path_factory.mktemp("compare")
     return [
         *(make_run(home / f"seed{seed}", Undrawn(), 3, seed=seed) for seed in range(3)),
@@ -30,7 +32,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def test_intervals_are_students(count: int) -> None:
     values = np.random.default_rng(0).normal(size=(count, 4))
     mean, half = interval(values)
-    low, high = scipy.stats.t.interval(0.95, count - 1, values.mean(0), scipy.stats.sem(values, axis=0))
+    low, high = scipy.stats.t.interval(
+        0.95, count - 1, values.mean(0), scipy.stats.sem(values, axis=0)
+    )
     np.testing.assert_allclose(mean - half, low)
     np.testing.assert_allclose(mean + half, high)
 
@@ -101,7 +105,11 @@ def test_who_did_best_is_said(runs: list[Path], tmp_path: Path) -> None:
     root = parsed(write_comparison(runs, tmp_path / "comparison.html"))
     assert [read_run(run).distinct for run in runs] == [2] * 5
     returns = [max(s.evaluation["return_mean"] for s in read_run(run).strategies) for run in runs]
-    mean = {"rspo, measure.alpha 0.5": np.mean(returns[:3]), "rspo, measure.alpha 0.75": returns[3], "pg": returns[4]}
+    mean = {
+        "rspo, measure.alpha 0.5": np.mean(returns[:3]),
+        "rspo, measure.alpha 0.75": returns[3],
+        "pg": returns[4],
+    }
     best = " and ".join(name for name, value in mean.items() if value == max(mean.values()))
     (lead,) = find(root, "p", class_="lead")
     assert words(lead) == (

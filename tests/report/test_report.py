@@ -1,4 +1,5 @@
-"""The report: every number in it is in the run folder, nothing in the folder can run in it, and it stays small."""
+"""The report: every number in it is in the run folder, nothing in the folder can run in it, and it
+stays small."""
 
 import base64
 import importlib.metadata
@@ -35,7 +36,9 @@ HTML = "{http://www.w3.org/1999/xhtml}"
 
 @pytest.fixture(scope="module")
 def hunt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tmp_path_factory.mktemp("report") / "hunt", "monster-hunt", 4, method={"release": 0.0})
+    return make_run(
+        tmp_path_factory.mktemp("report") / "hunt", "monster-hunt", 4, method={"release": 0.0}
+    )
 
 
 @pytest.fixture
@@ -57,7 +60,11 @@ def words(element: Element) -> str:
 def find(root: Element, tag: str, **attributes: str) -> list[Element]:
     names = {"class_": "class"}
     wanted = {names.get(name, name): value for name, value in attributes.items()}
-    return [e for e in root.iter(f"{HTML}{tag}") if all(v in (e.get(k) or "").split() for k, v in wanted.items())]
+    return [
+        e
+        for e in root.iter(f"{HTML}{tag}")
+        if all(v in (e.get(k) or "").split() for k, v in wanted.items())
+    ]
 
 
 def data_of(root: Element) -> Any:
@@ -76,14 +83,20 @@ def test_every_number_of_a_card_is_in_the_folder(hunt: Path) -> None:
         record = json.loads((hunt / f"strategies/{index:03d}/strategy.json").read_text())
         found, text = record["evaluation"], words(card)
         assert text.startswith(f"{index}: {found['descriptor']} {record['status']}")
-        assert f"Return {fixed(found['return_mean'])} ± {fixed(found['return_std'], found['return_mean'])}" in text
+        assert (
+            f"Return {fixed(found['return_mean'])} ± "
+            f"{fixed(found['return_std'], found['return_mean'])}" in text
+        )
         mean, std = found["greedy_return_mean"], found["greedy_return_std"]
         assert f"Greedy return {fixed(mean)} ± {fixed(std, mean)}" in text
         entries = [words(item) for item in find(card, "li")]
         assert len(entries) == index
         for j, entry in enumerate(entries):
             assert f"{found['accepted_by'][j]:.0%} new" in entry
-            assert f"distance {found['distance'][j]:.4g}, threshold {found['threshold'][j]:.4g}" in entry
+            assert (
+                f"distance {found['distance'][j]:.4g}, threshold {found['threshold'][j]:.4g}"
+                in entry
+            )
 
 
 def test_the_headline_says_what_was_found(hunt: Path) -> None:
@@ -92,7 +105,8 @@ def test_the_headline_says_what_was_found(hunt: Path) -> None:
     best = max(run.strategies, key=lambda s: s.evaluation["return_mean"])
     assert run.seconds is not None
     assert words(title) == (
-        f"2 distinct strategies for monster-hunt found in {duration(run.seconds)}; the best returns "
+        f"2 distinct strategies for monster-hunt found in {duration(run.seconds)}; the best "
+        "returns "
         f"{fixed(best.evaluation['return_mean'])} ({best.name})"
     )
 
@@ -114,7 +128,10 @@ def test_only_the_policies_that_were_references_are_compared(tmp_path: Path) -> 
     """Strategy 2 is a duplicate, so strategy 3 was compared with 0 and 1 alone."""
     folder = make_run(tmp_path / "run", Undrawn(), 4, judge={"episodes": 8, "references": "novel"})
     card = find(parsed(write_report(folder)), "article", class_="card")[3]
-    assert [words(item).split(" 100%")[0] for item in find(card, "li")] == ["Strategy 0", "Strategy 1"]
+    assert [words(item).split(" 100%")[0] for item in find(card, "li")] == [
+        "Strategy 0",
+        "Strategy 1",
+    ]
 
 
 def test_the_animations_are_the_recorded_episodes(hunt: Path) -> None:
@@ -124,7 +141,9 @@ def test_the_animations_are_the_recorded_episodes(hunt: Path) -> None:
         assert len(strategy["episodes"]) == len(found.episodes["episodes"])
         for n, episode in enumerate(strategy["episodes"]):
             packed = episode["packed"]["place"]
-            kept = store.read_arrays(hunt / f"strategies/{found.index:03d}/episodes.safetensors")[0][f"{n}.place"]
+            kept = store.read_arrays(hunt / f"strategies/{found.index:03d}/episodes.safetensors")[
+                0
+            ][f"{n}.place"]
             assert tuple(packed["shape"]) == kept.shape
             assert base64.b64decode(packed["data"]) == kept.astype("<i2").tobytes()
 
@@ -143,7 +162,9 @@ def test_the_moments_when_switches_turn_off(hunt: Path) -> None:
     assert "Switched" not in words(rows[0])
     for index in (1, 2, 3):
         for j in range(index):
-            assert re.search(rf"Switched off:.* {j}: \w+ at update {10 * (j + 1)}\b", words(rows[index]))
+            assert re.search(
+                rf"Switched off:.* {j}: \w+ at update {10 * (j + 1)}\b", words(rows[index])
+            )
 
 
 def test_what_is_needed_to_repeat_it(hunt: Path) -> None:
@@ -151,7 +172,13 @@ def test_what_is_needed_to_repeat_it(hunt: Path) -> None:
     text, record = words(section), json.loads((hunt / "run.json").read_text())
     for name, version in record["versions"].items():
         assert f"{name} {version}" in text
-    for setting in ("ppo.learning_rate", "method.lambda_b", "measure.alpha", "judge.references", "seed"):
+    for setting in (
+        "ppo.learning_rate",
+        "method.lambda_b",
+        "measure.alpha",
+        "judge.references",
+        "seed",
+    ):
         assert setting in text
     assert "@inproceedings{zhou2022rspo" in text
     code = words(find(section, "code")[0])
@@ -164,7 +191,9 @@ def test_cross_play_and_diversity_are_shown_where_they_were_measured(run: Path) 
     names = ["0 mixed", "1 Corner", "2 mixed", "3 mixed"]
     write_part(run / "crossplay.json", {"strategies": names, "payoff": payoff, "episodes": 64})
     kernel = [[1, 0.25], [0.25, 1]]  # of the two distinct ones
-    write_part(run / "diversity.json", {"value": 0.359, "scale": 0.5, "states": 100, "matrix": kernel})
+    write_part(
+        run / "diversity.json", {"value": 0.359, "scale": 0.5, "states": 100, "matrix": kernel}
+    )
     root = parsed(write_report(run))
     between, table = find(root, "table", class_="matrix")[1:]
     assert [[words(cell) for cell in find(row, "td")] for row in find(between, "tr")[1:]] == [
@@ -184,7 +213,12 @@ def write_part(path: Path, record: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [{}, {"strategies": [0], "payoff": [[1.0, 2.0]], "episodes": 1}, {"strategies": 5, "payoff": 1}]
+    "record",
+    [
+        {},
+        {"strategies": [0], "payoff": [[1.0, 2.0]], "episodes": 1},
+        {"strategies": 5, "payoff": 1},
+    ],
 )
 def test_cross_play_that_makes_no_sense_is_refused(run: Path, record: Any) -> None:
     write_part(run / "crossplay.json", record)
@@ -223,7 +257,9 @@ def test_the_numbers_behind_a_name_are_drawn_where_they_are_parts_of_one_thing(r
         assert any(name.startswith("meet(") for name in found)
         record["evaluation"]["stats"] = {**found, "P(L=1)": 0.25, "P(L=3)": 0.75}
     card = find(parsed(write_report(run)), "article", class_="card")[1]
-    rows = {words(row).split()[0]: words(row).split()[1] for row in find(find(card, "table")[0], "tr")}
+    rows = {
+        words(row).split()[0]: words(row).split()[1] for row in find(find(card, "table")[0], "tr")
+    }
     assert rows == {n: number(v) for n, v in found.items() if not n.startswith("meet(")}
     (bars,) = find(card, "figure", class_="bars")
     assert words(find(bars, "figcaption")[0]) == "L: most often 3, 75%"
@@ -257,9 +293,9 @@ def test_what_is_not_in_the_lanes_is_said(tmp_path: Path) -> None:
 
 def test_the_versions_of_what_an_environment_needs_are_kept(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", "gym:Pendulum-v1", 1)
-    assert json.loads((run / "run.json").read_text())["versions"]["gymnasium"] == importlib.metadata.version(
+    assert json.loads((run / "run.json").read_text())["versions"][
         "gymnasium"
-    )
+    ] == importlib.metadata.version("gymnasium")
 
 
 # ---- whatever the folder holds
@@ -329,7 +365,9 @@ def forge(run: Path) -> None:
     with rewritten(run / "times.json") as times:
         times["run"] = read_identity(run)
     write_part(run / "crossplay.json", {"strategies": [HOSTILE], "payoff": [[1]], "episodes": 1})
-    write_part(run / "diversity.json", {"value": 1.0, "matrix": [[1.0, 0.0], [0.0, 1.0]], HOSTILE: HOSTILE})
+    write_part(
+        run / "diversity.json", {"value": 1.0, "matrix": [[1.0, 0.0], [0.0, 1.0]], HOSTILE: HOSTILE}
+    )
     for folder in (run / "strategies").iterdir():
         arrays, metadata = store.read_arrays(folder / "episodes.safetensors")
         episodes = json.loads(metadata["rspo"])
@@ -347,7 +385,10 @@ def forge(run: Path) -> None:
 
 
 @given(
-    st.recursive(st.none() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+    st.recursive(
+        st.none() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
 )
 def test_embedded_data_comes_back_and_cannot_leave_its_element(value: Any) -> None:
     text = str(embedded(value))
@@ -376,7 +417,10 @@ def test_twenty_strategies_fit_into_five_megabytes(tmp_path: Path) -> None:
     assert 2_000_000 < page.stat().st_size < 5_000_000
     shown = data_of(parsed(page))["strategies"]
     assert len(shown) == 20
-    assert all({episode["mode"] for episode in strategy["episodes"]} == {"greedy", "sampled"} for strategy in shown)
+    assert all(
+        {episode["mode"] for episode in strategy["episodes"]} == {"greedy", "sampled"}
+        for strategy in shown
+    )
     total = sum(len(strategy["episodes"]) for strategy in shown)
     assert f"this page shows {total} of the 160 recorded episodes" in words(parsed(page))
 
@@ -384,10 +428,14 @@ def test_twenty_strategies_fit_into_five_megabytes(tmp_path: Path) -> None:
 # ---- the command
 
 
-def test_the_command_rebuilds_the_page_from_the_folder_alone_and_without_jax(run: Path, tmp_path: Path) -> None:
+def test_the_command_rebuilds_the_page_from_the_folder_alone_and_without_jax(
+    run: Path, tmp_path: Path
+) -> None:
     code = "import sys; from rspo.cli.main import run; run(sys.argv[1:]); sys.exit('jax' in sys.modules)"
     command = [sys.executable, "-c", code, "report", str(run)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=product.environment())
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=product.environment()
+    )
     assert done.returncode == 0, done.stderr
     assert str(run / "report.html") in done.stdout
     first = (run / "report.html").read_bytes()
@@ -471,7 +519,9 @@ def test_a_long_line_is_thinned_to_means() -> None:
     np.testing.assert_allclose(heights, heights[0] + scale * (means - means[0]), atol=0.11)
 
 
-@pytest.mark.parametrize("values", [[], [np.nan], [np.inf, 1.0], [3.0], [0.0, 0.0], [-2.0], [-1.0, 1e300]])
+@pytest.mark.parametrize(
+    "values", [[], [np.nan], [np.inf, 1.0], [3.0], [0.0, 0.0], [-2.0], [-1.0, 1e300]]
+)
 def test_any_values_make_a_chart(values: list[float]) -> None:
     drawn = chart("test", [Line("line", 0, np.arange(len(values)), np.array(values))])
     for points, _, _ in drawn.paths:
@@ -480,7 +530,8 @@ def test_any_values_make_a_chart(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.23456, "1.235"), (-99.99, "\N{MINUS SIGN}99.990"), (-1168.816, "\N{MINUS SIGN}1168.8")]
+    ("value", "text"),
+    [(1.23456, "1.235"), (-99.99, "\N{MINUS SIGN}99.990"), (-1168.816, "\N{MINUS SIGN}1168.8")],
 )
 def test_returns(value: float, text: str) -> None:
     assert fixed(value) == text
@@ -488,7 +539,8 @@ def test_returns(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(5.4, "5 s"), (59.7, "60 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (None, None)]
+    ("seconds", "text"),
+    [(5.4, "5 s"), (59.7, "60 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (None, None)],
 )
 def test_durations(seconds: float | None, text: str | None) -> None:
     assert duration(seconds) == text

@@ -12,7 +12,9 @@ from worlds import Clock, Steady, Tabular, collect
 
 ENV, HORIZON, EPISODES = Clock(), 5, 64
 POLICY = Tabular(jnp.asarray([[0.2, 0.1, -0.4], [0.3, -0.1, 0.0], [1.5, 0.0, 0.0]]))
-play = jax.jit(partial(collect, ENV, episodes=EPISODES), static_argnames=("padding", "greedy", "record"))
+play = jax.jit(
+    partial(collect, ENV, episodes=EPISODES), static_argnames=("padding", "greedy", "record")
+)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,9 @@ def test_padding_counts_the_steps_after_the_end_or_not(episodes):
 
 
 def test_log_prob_is_the_acting_policys(episodes):
-    np.testing.assert_allclose(episodes.log_prob, POLICY(episodes.obs).log_prob(episodes.action), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        episodes.log_prob, POLICY(episodes.obs).log_prob(episodes.action), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_actions_are_drawn_from_the_policy():
@@ -115,8 +119,11 @@ def test_noise_is_uniform_and_new_for_every_step_and_episode(episodes):
 
 
 def test_an_episode_ends_once():
-    """Each step ends the episode with probability 1/2, whatever went before: nothing comes back to life."""
-    played = jax.device_get(collect(Steady(horizon=6, stop=0.5), uniform_policy(2), 64, jax.random.key(0)))
+    """Each step ends the episode with probability 1/2, whatever went before: nothing comes back to
+    life."""
+    played = jax.device_get(
+        collect(Steady(horizon=6, stop=0.5), uniform_policy(2), 64, jax.random.key(0))
+    )
     length = played.live.sum(0)
     np.testing.assert_array_equal(played.live, np.arange(6)[:, None] < length)
     np.testing.assert_array_equal(played.terminated[:-1], ~played.live[1:])
@@ -125,7 +132,9 @@ def test_an_episode_ends_once():
 
 
 def test_an_episode_can_end_at_its_first_step():
-    ended = collect(Steady(horizon=3, stop=1.0), uniform_policy(2), 4, jax.random.key(0), padding="drop")
+    ended = collect(
+        Steady(horizon=3, stop=1.0), uniform_policy(2), 4, jax.random.key(0), padding="drop"
+    )
     np.testing.assert_array_equal(ended.reward[..., 0], [[1] * 4, [0] * 4, [0] * 4])
     np.testing.assert_array_equal(ended.counted[..., 0], [[True] * 4, [False] * 4, [False] * 4])
     assert ended.terminated.all()
@@ -137,7 +146,9 @@ def test_with_restart_the_next_episode_begins_at_once():
     np.testing.assert_array_equal(time[0], 0)
     np.testing.assert_array_equal(played.terminated, time + 1 >= length)
     np.testing.assert_array_equal(time[1:], np.where(played.terminated[:-1], 0, time[:-1] + 1))
-    np.testing.assert_array_equal(played.state[0], time + 1)  # of the episode that the action was in
+    np.testing.assert_array_equal(
+        played.state[0], time + 1
+    )  # of the episode that the action was in
     np.testing.assert_array_equal(played.reward[..., 0], time + 1 + 100 * played.action[..., 0])
     assert played.live.all()
     assert played.counted.all()

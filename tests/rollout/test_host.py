@@ -52,13 +52,17 @@ def test_an_episode_is_the_same_whether_it_is_recorded_or_not(name, padding):
     """Five of them, so that one core has fewer than another; falls, choices, several agents."""
     env = make(name)
     policy = init_policy(env.spec, 1, 8, 2, True, jax.random.key(0))
-    one, other = (collect(env, policy, 5, KEY, padding=padding, record=record) for record in (True, False))
+    one, other = (
+        collect(env, policy, 5, KEY, padding=padding, record=record) for record in (True, False)
+    )
     one = dataclasses.replace(one, state=None, start=None)
     for mine, its in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(mine, its)
 
 
-@pytest.mark.parametrize(("kind", "mean", "deviation"), [("normal", 0, 1), ("uniform", 0.5, 12**-0.5)])
+@pytest.mark.parametrize(
+    ("kind", "mean", "deviation"), [("normal", 0, 1), ("uniform", 0.5, 12**-0.5)]
+)
 def test_the_noise_of_an_episode_depends_on_its_seed_alone(kind, mean, deviation):
     """On none of those beside it, nor on what its environment draws; within five deviations."""
     noise, steps, seeds = Noise(kind, (2, 3)), 500, np.array([7, 8, 2**31 - 1])
@@ -180,5 +184,7 @@ class Broken(Rows):
 
 
 def test_an_environments_own_error_comes_through():
-    with pytest.raises(EnvironmentFailure, match=r"^Broken cannot be played: .* failed \(OSError: no such robot\)"):
+    with pytest.raises(
+        EnvironmentFailure, match=r"^Broken cannot be played: .* failed \(OSError: no such robot\)"
+    ):
         collect(Broken(), far, 3, KEY)

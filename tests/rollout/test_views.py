@@ -1,4 +1,5 @@
-"""Masks, a critic's global state, agents that die, features of the reward, latents and memory: in both collectors."""
+"""Masks, a critic's global state, agents that die, features of the reward, latents and memory: in
+both collectors."""
 
 import functools
 
@@ -35,7 +36,9 @@ def played(kind, policy, padding="count", **settings):
     if kind == "host":
         return collect(host_herd(), policy, EPISODES, KEY, padding=padding, **settings)
     settings = {"padding": padding, **settings}
-    return jax.device_get(jax.jit(lambda policy, key: collect(Herd(), policy, EPISODES, key, **settings))(policy, KEY))
+    return jax.device_get(
+        jax.jit(lambda policy, key: collect(Herd(), policy, EPISODES, key, **settings))(policy, KEY)
+    )
 
 
 def network(memory="none", latent=0, spec=None):
@@ -46,7 +49,7 @@ def network(memory="none", latent=0, spec=None):
 
 def opinionated(memory, latent=0, spec=None):
     policy = network(memory, latent, spec)
-    last = lambda p: (p.actor.net.head if memory == "gru" else p.actor.net).weights[-1]  # noqa: E731
+    last = lambda p: (p.actor.net.head if memory == "gru" else p.actor.net).weights[-1]
     return eqx.tree_at(last, policy, 100 * last(policy))
 
 
@@ -68,7 +71,9 @@ class Likes(Memoryless):
 def test_both_collectors_give_the_same_trajectory(padding, greedy, memory, monkeypatch):
     share_noise(monkeypatch, EPISODES, KEY)
     policy = opinionated(memory, latent=2)
-    ours, theirs = (played(kind, policy, padding, greedy=greedy, latent=LATENT) for kind in ("jax", "host"))
+    ours, theirs = (
+        played(kind, policy, padding, greedy=greedy, latent=LATENT) for kind in ("jax", "host")
+    )
     assert theirs.log_prob is None
     assert not theirs.truncated.any()
     ours = eqx.tree_at(lambda t: t.log_prob, ours, None)
@@ -88,7 +93,9 @@ def test_both_collectors_give_the_same_trajectory(padding, greedy, memory, monke
 
 @KINDS
 @pytest.mark.parametrize("greedy", [True, False])
-@pytest.mark.parametrize("player", [network(), network("gru"), uniform_policy(CHOICES), Likes(jnp.asarray(2))])
+@pytest.mark.parametrize(
+    "player", [network(), network("gru"), uniform_policy(CHOICES), Likes(jnp.asarray(2))]
+)
 def test_no_forbidden_action_is_ever_taken(kind, greedy, player):
     found = played(kind, player, "restart", greedy=greedy)
     assert not found.view.mask.all(-1).any()
@@ -131,14 +138,18 @@ def test_dead_agents_do_not_count(kind, padding):
 def test_features_and_states_are_recorded(kind):
     found = played(kind, network())
     assert found.features.shape == (*found.live.shape, 2)
-    np.testing.assert_allclose(found.reward, np.repeat((found.features @ np.array(WEIGHTS))[..., None], AGENTS, -1))
+    np.testing.assert_allclose(
+        found.reward, np.repeat((found.features @ np.array(WEIGHTS))[..., None], AGENTS, -1)
+    )
     assert not found.features[~found.live].any()
     alive = found.view.state[..., 0, 2:].astype(bool)
     wanted = np.stack([(found.action * alive).sum(-1), alive.sum(-1)], -1)
     np.testing.assert_array_equal(found.features[found.live], wanted[found.live])
     time = np.minimum(np.arange(8)[:, None], found.view.state[..., 0, 1])
     np.testing.assert_array_equal(found.view.state[..., 0], np.repeat(time[..., None], AGENTS, -1))
-    np.testing.assert_array_equal(found.last.state[:, 0, 0], np.minimum(8, found.last.state[:, 0, 1]))
+    np.testing.assert_array_equal(
+        found.last.state[:, 0, 0], np.minimum(8, found.last.state[:, 0, 1])
+    )
 
 
 # ---- latents
@@ -160,7 +171,9 @@ def test_a_latent_is_seen_in_every_step_of_its_episode(kind, padding):
     every = np.broadcast_to(latent[:, None], (EPISODES, AGENTS, CHOICES))
     np.testing.assert_array_equal(found.last.latent, every)
     np.testing.assert_array_equal(found.view.latent, np.broadcast_to(every, (8, *every.shape)))
-    np.testing.assert_array_equal(found.action, np.broadcast_to(wanted[:, None], (8, EPISODES, AGENTS)))
+    np.testing.assert_array_equal(
+        found.action, np.broadcast_to(wanted[:, None], (8, EPISODES, AGENTS))
+    )
 
 
 @KINDS
@@ -168,7 +181,8 @@ def test_a_network_sees_its_latent(kind):
     """Otherwise all would be the same: starts, noise and network are."""
     policy = opinionated("none", latent=2)
     one, other = (
-        played(kind, policy, greedy=True, latent=np.broadcast_to(row, (EPISODES, 2))) for row in np.eye(2, dtype="f4")
+        played(kind, policy, greedy=True, latent=np.broadcast_to(row, (EPISODES, 2)))
+        for row in np.eye(2, dtype="f4")
     )
     assert (one.action != other.action).any()
     mixed = played(kind, policy, greedy=True, latent=LATENT)
@@ -180,7 +194,8 @@ def test_a_network_sees_its_latent(kind):
 
 
 def alone(policy, found, column, first, end, carry=None):
-    """The distributions of the steps `first` to `end` of a column, by a policy that has seen nothing before."""
+    """The distributions of the steps `first` to `end` of a column, by a policy that has seen
+    nothing before."""
     carry, seen = policy.initial(AGENTS) if carry is None else carry, []
     for t in range(first, end):
         view = jax.tree.map(lambda leaf, t=t: jnp.asarray(leaf[t, column]), found.view)
@@ -204,7 +219,9 @@ def test_a_memory_begins_anew_with_the_next_episode(kind):
         np.testing.assert_array_equal(second.mode(), found.action[first:end, column])
         if kind == "jax":
             expected = second.log_prob(found.action[first:end, column])
-            np.testing.assert_allclose(found.log_prob[first:end, column], expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(
+                found.log_prob[first:end, column], expected, rtol=1e-4, atol=1e-5
+            )
         _, gone_on = alone(policy, found, column, first, end, before)
         differ |= bool((gone_on.mode() != second.mode()).any())
     assert differ
@@ -214,7 +231,9 @@ def test_and_lasts_through_its_episode():
     """What was seen before matters: with a memory of nothing actions would be others."""
     policy = opinionated("gru")
     found = played("jax", policy, greedy=True)
-    _, fresh = policy.step(policy.initial(8, EPISODES, AGENTS), jax.tree.map(jnp.asarray, found.view))
+    _, fresh = policy.step(
+        policy.initial(8, EPISODES, AGENTS), jax.tree.map(jnp.asarray, found.view)
+    )
     assert (fresh.mode()[0] == found.action[0]).all()
     assert (fresh.mode() != found.action).any()
 
@@ -242,7 +261,9 @@ def test_processes_play_with_a_memory_as_threads_do(name, settings):
     here.name = None
     policy = opinionated("gru", 2, env.spec)
     with collector(env) as there, collector(here) as threads:
-        theirs, ours = (one(policy, EPISODES, KEY, latent=LATENT, **settings) for one in (there, threads))
+        theirs, ours = (
+            one(policy, EPISODES, KEY, latent=LATENT, **settings) for one in (there, threads)
+        )
         assert len(there._players) == jax.device_count()
         assert not threads._players
     assert jax.tree.structure(theirs) == jax.tree.structure(ours)

@@ -89,10 +89,14 @@ def world(tmp_path, monkeypatch):
 
     def make(trouble="", size=2):
         name = f"world_{trouble or 'fine'}_{size}"
-        (tmp_path / f"{name}.py").write_text(textwrap.dedent(WORLD).format(trouble=trouble, size=size))
+        (tmp_path / f"{name}.py").write_text(
+            textwrap.dedent(WORLD).format(trouble=trouble, size=size)
+        )
         about = tmp_path / f"{name}-1.dist-info"
         about.mkdir(exist_ok=True)
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: gymnasium\n")
+        (about / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: gymnasium\n"
+        )
         (about / "top_level.txt").write_text(f"{name}\n")
         return rspo.make(f"gym:{name}:{name}-v0")
 
@@ -125,7 +129,11 @@ def test_an_environment_that_only_this_process_knows_plays_in_threads(world, sta
     ENVIRONMENTS.register("rows-here", Rows, "a test's")
     fine = world()
     gymnasium.register("Here-v0", "world_fine_2:World", max_episode_steps=20)
-    gymnasium.register("Class-v0", type(gymnasium.make(fine.name.removeprefix("gym:")).unwrapped), max_episode_steps=20)
+    gymnasium.register(
+        "Class-v0",
+        type(gymnasium.make(fine.name.removeprefix("gym:")).unwrapped),
+        max_episode_steps=20,
+    )
     for name in ("rows-here", "gym:Here-v0", "gym:Class-v0"):
         play = staged(rspo.make(name))
         assert played(play).live.any()
@@ -158,7 +166,10 @@ def test_an_environments_own_error_comes_through_and_the_next_try_starts_anew(wo
             played(play)
         assert not processes(play)
         head, *trace = str(failed.value).splitlines()
-        assert head == f"{env.name} cannot be played: its step failed (OSError: the robot is unplugged)."
+        assert (
+            head
+            == f"{env.name} cannot be played: its step failed (OSError: the robot is unplugged)."
+        )
         assert trace[0] == "Traceback (most recent call last):"
         assert "rspo/" not in str(trace)
         assert str(trace).count("world_raises_2.py") == 1
@@ -170,7 +181,9 @@ def test_so_it_does_from_more_shares_than_cores(world, staged, far):
     env = world("raises")
     if not far:
         env.name = None
-    with pytest.raises(EnvironmentFailure, match=r"its step failed \(OSError: the robot is unplugged\)"):
+    with pytest.raises(
+        EnvironmentFailure, match=r"its step failed \(OSError: the robot is unplugged\)"
+    ):
         played(staged(env), episodes=300)
 
 
@@ -181,7 +194,8 @@ def test_what_does_not_fit_is_one_sentence(world, staged, far):
     if not far:
         env.name = None
     with pytest.raises(
-        InputError, match=r"^\S+ cannot be played: its step gives .* \(dict\) as the reward, which must"
+        InputError,
+        match=r"^\S+ cannot be played: its step gives .* \(dict\) as the reward, which must",
     ):
         played(staged(env))
 
@@ -199,7 +213,9 @@ def test_a_process_that_dies_is_said_and_the_next_try_starts_anew(staged):
     play = staged(rspo.make("gym:CartPole-v1"))
     before = played(play)
     processes(play)[0].process.kill()
-    with pytest.raises(RspoError, match=r"process that played gym:CartPole-v1 died \(exit code -9\)"):
+    with pytest.raises(
+        RspoError, match=r"process that played gym:CartPole-v1 died \(exit code -9\)"
+    ):
         played(play)
     np.testing.assert_array_equal(played(play).obs, before.obs)
 
@@ -221,7 +237,10 @@ def test_a_process_whose_environment_ends_it_is_said(world, staged):
 def test_an_environment_that_only_fails_there_is_said_once(world, staged, tmp_path):
     play = staged(world())
     (tmp_path / "world_fine_2.py").write_text("raise OSError('only one may play')")
-    with pytest.raises(EnvironmentFailure, match=r"cannot be played: making it failed \(OSError: only one may play\)"):
+    with pytest.raises(
+        EnvironmentFailure,
+        match=r"cannot be played: making it failed \(OSError: only one may play\)",
+    ):
         played(play)
     assert not processes(play)
 
@@ -274,12 +293,17 @@ def test_one_that_is_only_slow_is_not(world, staged, far, monkeypatch):
 
 def test_patience_is_said_to_last_twice_as_long_each_time(monkeypatch):
     monkeypatch.setenv(VARIABLE, "0.1")
-    with pytest.warns(RspoWarning, match="the maze has not answered") as warned, watching("the maze"):
+    with (
+        pytest.warns(RspoWarning, match="the maze has not answered") as warned,
+        watching("the maze"),
+    ):
         time.sleep(1.0)
     assert 2 <= len(warned) <= 4  # after 0.1, 0.2, 0.4, 0.8 seconds, if this machine is not busy
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("5", 5), ("", 60), ("soon", 60), ("-1", 60), ("nan", 60), ("inf", 60)])
+@pytest.mark.parametrize(
+    ("said", "seconds"), [("5", 5), ("", 60), ("soon", 60), ("-1", 60), ("nan", 60), ("inf", 60)]
+)
 def test_how_long_is_said_by_a_variable(said, seconds, monkeypatch):
     monkeypatch.setenv(VARIABLE, said)
     assert patience() == seconds
@@ -343,7 +367,9 @@ def test_and_with_the_one_who_asked_even_if_that_one_is_killed():
     """
     paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | paths) as asking:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | paths
+    ) as asking:
         ids = [int(pid) for pid in asking.stdout.readline().split()]
         assert len(ids) == 2
         assert all(map(_runs, ids))

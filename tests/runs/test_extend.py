@@ -12,11 +12,14 @@ SMALL = {"ppo": {"updates": 4, "batch": 320}, "judge": {"episodes": 16}, "quiet"
 
 
 def strategies(run: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.glob("strategies/*/*"))}
+    return {
+        str(path.relative_to(run)): path.read_bytes() for path in sorted(run.glob("strategies/*/*"))
+    }
 
 
 def test_it_gives_what_it_would_have_given_from_the_start(tmp_path: Path) -> None:
-    """Also where there are more kept policies than places for them at first, and a value head for each."""
+    """Also where there are more kept policies than places for them at first, and a value head for
+    each."""
     settings = {"method": {"streams": "per-reference", "lambda_b": 0.1}}
     whole, grown = tmp_path / "whole", tmp_path / "grown"
     rspo.discover("four-goals-easy", iterations=10, out=whole, **SMALL, **settings)
@@ -29,7 +32,12 @@ def test_it_gives_what_it_would_have_given_from_the_start(tmp_path: Path) -> Non
 
 
 def test_cross_play_is_of_all_strategies(tmp_path: Path) -> None:
-    rspo.discover("escalation", iterations=1, out=tmp_path / "run", **SMALL | {"ppo": {"updates": 2, "batch": 400}})
+    rspo.discover(
+        "escalation",
+        iterations=1,
+        out=tmp_path / "run",
+        **SMALL | {"ppo": {"updates": 2, "batch": 400}},
+    )
     rspo.resume(tmp_path / "run", iterations=2, quiet=True)
     assert rspo.crossplay(tmp_path / "run").payoff.shape == (2, 2)
 
@@ -37,6 +45,8 @@ def test_cross_play_is_of_all_strategies(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(finished: Path, tmp_path: Path) -> None:
     assert_refused(here("resume", finished, "--iterations", "1"), "iterations is 1", "must be more")
     assert_refused(here("resume", finished, "--iterations", "0"), "iterations is 0")
-    rspo.discover("four-goals-easy", objective="pbt-ce", iterations=2, out=tmp_path / "run", **SMALL)
+    rspo.discover(
+        "four-goals-easy", objective="pbt-ce", iterations=2, out=tmp_path / "run", **SMALL
+    )
     with pytest.raises(InputError, match="side by side"):
         rspo.resume(tmp_path / "run", iterations=3)

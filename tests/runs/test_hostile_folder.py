@@ -1,5 +1,5 @@
-"""A run folder from a stranger: links, pipes and huge files in the place of its own, records that lie. Every command
-answers with one sentence, at once, and not a byte outside the folder changes."""
+"""A run folder from a stranger: links, pipes and huge files in the place of its own, records that
+lie. Every command answers with one sentence, at once, and not a byte outside the folder changes."""
 
 import contextlib
 import json
@@ -66,13 +66,19 @@ def state(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.rglob("*")):
         status = os.lstat(path)
         plain = path.is_file() and not path.is_symlink() and status.st_size < 2**30
-        whole[str(path.relative_to(folder))] = path.read_bytes() if plain else (status.st_mode, status.st_size)
+        whole[str(path.relative_to(folder))] = (
+            path.read_bytes() if plain else (status.st_mode, status.st_size)
+        )
     return whole
 
 
 @pytest.mark.parametrize("impostor", [link, pipe, huge])
-@pytest.mark.parametrize("name", ["run.json", *(f"{STRATEGY}/{name}" for name in FILES), STRATEGY, "strategies"])
-def test_an_impostor_is_refused_by_every_command(run: Path, name: str, impostor: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize(
+    "name", ["run.json", *(f"{STRATEGY}/{name}" for name in FILES), STRATEGY, "strategies"]
+)
+def test_an_impostor_is_refused_by_every_command(
+    run: Path, name: str, impostor: Callable[[Path], None]
+) -> None:
     impostor(run / name)
     before = state(run.parent)
     for verb in VERBS:
@@ -114,7 +120,14 @@ def test_nothing_is_written_through_the_links_of_a_folder(run: Path, finished: P
     outside = run.with_name("outside")
     outside.mkdir()
     (outside / "precious").write_bytes(b"years of work")
-    for name in ("report.html", "summary.json", "times.json", "run.json", "checkpoint.safetensors", "diversity.json"):
+    for name in (
+        "report.html",
+        "summary.json",
+        "times.json",
+        "run.json",
+        "checkpoint.safetensors",
+        "diversity.json",
+    ):
         (run / f".{name}.tmp").symlink_to(outside / "precious")
     shutil.rmtree(run / "strategies" / "002")
     (run / "strategies" / ".002.tmp").symlink_to(outside)
@@ -167,7 +180,9 @@ def nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-@pytest.mark.parametrize("name", ["", "run.json", "strategies", STRATEGY, f"{STRATEGY}/strategy.json"])
+@pytest.mark.parametrize(
+    "name", ["", "run.json", "strategies", STRATEGY, f"{STRATEGY}/strategy.json"]
+)
 def test_what_may_not_be_read_is_said(run: Path, name: str) -> None:
     for folder in [*run.parents][: len(run.parents) - 2]:
         folder.chmod(folder.stat().st_mode | 0o555)
@@ -186,7 +201,25 @@ def test_what_may_not_be_read_is_said(run: Path, name: str) -> None:
 DEEP: Any = 1
 for _ in range(12):
     DEEP = [DEEP]
-VALUES = [None, True, -1, 0, 1, 10**30, 10**400, 0.5, float("nan"), float("inf"), "", "x", [], [1], ["x"], [[1.0]], {}]
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    10**30,
+    10**400,
+    0.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    [],
+    [1],
+    ["x"],
+    [[1.0]],
+    {},
+]
 VALUES += [{"x": 1}, DEEP]
 
 
@@ -217,7 +250,9 @@ def changed(record: Any, path: tuple, value: Any) -> Any:
 
 @pytest.fixture(scope="module", params=["hunt", "undrawn", "pendulum"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    env = {"hunt": "monster-hunt", "undrawn": Undrawn(), "pendulum": "gym:Pendulum-v1"}[request.param]
+    env = {"hunt": "monster-hunt", "undrawn": Undrawn(), "pendulum": "gym:Pendulum-v1"}[
+        request.param
+    ]
     folder = make_run(tmp_path_factory.mktemp("made") / "run", env, 2)
     own = {"run": read_identity(folder)}
     names = [f"{i}" for i in range(2)]
@@ -228,7 +263,15 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-RECORDS = ("run.json", "times.json", "crossplay.json", "diversity.json", "strategy.json", "metrics", "episodes")
+RECORDS = (
+    "run.json",
+    "times.json",
+    "crossplay.json",
+    "diversity.json",
+    "strategy.json",
+    "metrics",
+    "episodes",
+)
 
 
 def record_of(folder: Path, name: str) -> Any:
@@ -261,7 +304,9 @@ def put_back(folder: Path, name: str, record: Any) -> None:
     if name == "run.json":
         with contextlib.suppress(KeyError, TypeError):
             identity = read_identity(folder)
-            parts = [folder / part for part in RECORDS[1:4]] + [*folder.glob("strategies/*/strategy.json")]
+            parts = [folder / part for part in RECORDS[1:4]] + [
+                *folder.glob("strategies/*/strategy.json")
+            ]
             for part in parts:
                 with product.rewritten(part) as own:
                     own["run"] = identity
@@ -305,7 +350,14 @@ def test_arrays_that_lie_make_a_page_or_a_sentence(
     arrays, metadata = store.read_arrays(home / "episodes.safetensors")
     name = data.draw(st.sampled_from(sorted(arrays)))
     array = arrays[name]
-    others = [array[:0], array[None], array.ravel(), np.full_like(array, 0), array.astype(bool), array.astype(np.int64)]
+    others = [
+        array[:0],
+        array[None],
+        array.ravel(),
+        np.full_like(array, 0),
+        array.astype(bool),
+        array.astype(np.int64),
+    ]
     others += [np.full(array.shape, value) for value in (np.nan, np.inf, 1e300)]
     arrays[name] = others[data.draw(st.integers(0, len(others) - 1))]
     if data.draw(st.booleans()):
@@ -336,13 +388,17 @@ def test_a_report_of_a_folder_that_lacks_something(
     folder = shutil.copytree(made, tmp_path / "run")
     put_back(folder, name, changed(record_of(folder, name), path, ...))
     assert_refused(here("report", folder), "is damaged", words)
-    assert_refused(here("report", folder, made, "--out", tmp_path / "both.html"), "is damaged", words)
+    assert_refused(
+        here("report", folder, made, "--out", tmp_path / "both.html"), "is damaged", words
+    )
     with pytest.raises(InputError):
         write_comparison([folder, made], tmp_path / "both.html")
     assert not (tmp_path / "both.html").exists()
 
 
-@pytest.mark.parametrize("text", [b"\xff\n", b"{\n", b"[" * 10**5, b'{"update": ' + b"9" * 5000 + b"}", b"[]\n"])
+@pytest.mark.parametrize(
+    "text", [b"\xff\n", b"{\n", b"[" * 10**5, b'{"update": ' + b"9" * 5000 + b"}", b"[]\n"]
+)
 def test_metrics_that_are_none(made: Path, tmp_path: Path, text: bytes) -> None:
     folder = shutil.copytree(made, tmp_path / "run")
     home = folder / STRATEGY
@@ -365,7 +421,11 @@ def test_metrics_that_are_none(made: Path, tmp_path: Path, text: bytes) -> None:
 )
 def test_settings_nested_deep_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "deep.toml").write_text(text)
-    assert_refused(here("discover", "four-goals-easy", "--config", tmp_path / "deep.toml"), "deep.toml", "nested")
+    assert_refused(
+        here("discover", "four-goals-easy", "--config", tmp_path / "deep.toml"),
+        "deep.toml",
+        "nested",
+    )
 
 
 def test_settings_from_a_pipe_or_a_huge_file_are_refused(tmp_path: Path) -> None:

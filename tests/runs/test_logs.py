@@ -19,7 +19,10 @@ SCALARS = ("return", "accepted", "intrinsic", "entropy", "loss")
 
 
 def metrics(run: Path, index: int) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / f"strategies/{index:03d}/metrics.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in (run / f"strategies/{index:03d}/metrics.jsonl").read_text().splitlines()
+    ]
 
 
 def events(folder: Path) -> EventAccumulator:
@@ -39,7 +42,9 @@ def test_tensorboard_gets_every_update(tmp_path: Path) -> None:
             expected = {row["update"]: pytest.approx(row[tag], rel=1e-6) for row in rows}
             assert series(reader, tag) == expected
         for j in range(index):
-            expected = {row["update"]: pytest.approx(row["accepted_by"][j], rel=1e-6) for row in rows}
+            expected = {
+                row["update"]: pytest.approx(row["accepted_by"][j], rel=1e-6) for row in rows
+            }
             assert series(reader, f"accepted_by/{j}") == expected
     found = json.loads((run / "summary.json").read_text())["strategies"]
     returns = series(events(run / "tensorboard" / "strategies"), "evaluation/return_mean")
@@ -51,14 +56,29 @@ def test_a_resumed_run_logs_what_is_left(stopped: Path, tmp_path: Path) -> None:
     assert here("resume", run, "--log", "tensorboard").code == 0
     logged = series(events(run / "tensorboard" / "iteration-2"), "return")
     rows = {row["update"]: pytest.approx(row["return"], rel=1e-6) for row in metrics(run, 2)}
-    assert sorted(logged) == [11, 12, 13, 14, 15, 16, 17, 18, 19, 20]  # it was killed after the tenth
+    assert sorted(logged) == [
+        11,
+        12,
+        13,
+        14,
+        15,
+        16,
+        17,
+        18,
+        19,
+        20,
+    ]  # it was killed after the tenth
     assert logged == {update: rows[update] for update in logged}
 
 
 def test_weights_and_biases_gets_the_run(tmp_path: Path) -> None:
-    pytest.importorskip("wandb", reason="Weights & Biases is not installed (pip install 'rspo[wandb]')")
+    pytest.importorskip(
+        "wandb", reason="Weights & Biases is not installed (pip install 'rspo[wandb]')"
+    )
     run = tmp_path / "run"
-    outcome = product.rspo(*DISCOVER, "--log", "wandb", "--out", run, WANDB_MODE="offline", WANDB_SILENT="true")
+    outcome = product.rspo(
+        *DISCOVER, "--log", "wandb", "--out", run, WANDB_MODE="offline", WANDB_SILENT="true"
+    )
     assert outcome.code == 0, outcome
     (record,) = (run / "wandb").glob("offline-run-*/run-*.wandb")
     data = record.read_bytes()
@@ -85,7 +105,9 @@ def test_each_row_is_logged_once(tmp_path: Path) -> None:
     assert kept[0][3] == {"return": 1.0, "by/0": 0.5, "by/1": 2.0}
 
 
-def test_what_cannot_be_logged_is_refused_before_anything_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_logged_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = tmp_path / "run"
     with pytest.raises(InputError, match="Did you mean 'tensorboard'"):
         rspo.discover("four-goals-easy", out=run, log="tensorbord")

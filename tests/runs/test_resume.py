@@ -1,5 +1,5 @@
-"""Real processes that are killed, interrupted, crowded out of their disk: nothing found is lost, and `rspo resume`
-ends at the same bytes as if nothing had happened."""
+"""Real processes that are killed, interrupted, crowded out of their disk: nothing found is lost,
+and `rspo resume` ends at the same bytes as if nothing had happened."""
 
 import json
 import os
@@ -18,7 +18,9 @@ import product
 import rspo
 from product import DISCOVER, Outcome, assert_refused, results, rigged
 
-PATIENCE = 30  # processes one run may take; each survives longer than the time between two checkpoints
+PATIENCE = (
+    30  # processes one run may take; each survives longer than the time between two checkpoints
+)
 
 
 @pytest.fixture
@@ -33,13 +35,17 @@ def verb_for(folder: Path) -> tuple[str | Path, ...]:
 
 
 def killed_over_and_over(folder: Path, seed: int) -> int:
-    """Kill the run at moments from a seeded generator until it comes through; the number of processes that took."""
+    """Kill the run at moments from a seeded generator until it comes through; the number of
+    processes that took."""
     draw = random.Random(seed)
     for process in range(1, PATIENCE):
-        # At a change of the folder, or some time after it: while a program compiles, trains, evaluates.
+        # At a change of the folder, or some time after it: while a program compiles, trains,
+        # evaluates.
         moment, delay = draw.randint(1, 20), draw.choice([0.0, draw.uniform(0.0, 0.3)])
         if process == 1:
-            moment, delay = draw.choice([(0, draw.uniform(0.1, 2.0)), (draw.randint(1, 6), 0.0)])  # at the start
+            moment, delay = draw.choice(
+                [(0, draw.uniform(0.1, 2.0)), (draw.randint(1, 6), 0.0)]
+            )  # at the start
         outcome = rigged("KILL", moment, folder, *verb_for(folder), delay=delay)
         if outcome.code == 0:
             return process
@@ -97,17 +103,21 @@ def assert_resumes(folder: Path, finished: Path) -> None:
     assert not list(folder.rglob("*.tmp"))
 
 
-ON_ONE_CORE = (
-    "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); os.execv(sys.executable, sys.argv[1:])"
+ON_ONE_CORE = "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); os.execv(sys.executable, sys.argv[1:])"
+
+
+@pytest.mark.skipif(
+    (os.cpu_count() or 1) < 2 or not hasattr(os, "sched_setaffinity"), reason="takes two cores"
 )
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) < 2 or not hasattr(os, "sched_setaffinity"), reason="takes two cores")
 def test_a_run_goes_on_with_as_many_devices_as_it_began(tmp_path: Path) -> None:
     """Sums over another number of devices would round otherwise."""
     start, folders = tmp_path / "start", [tmp_path / "one", tmp_path / "all"]
-    begin = product.rigged_command("KILL", 3, start / ".checkpoint", *DISCOVER, "--iterations", "1", "--out", start)
-    subprocess.run([sys.executable, "-c", ON_ONE_CORE, *begin], env=product.environment(), capture_output=True)
+    begin = product.rigged_command(
+        "KILL", 3, start / ".checkpoint", *DISCOVER, "--iterations", "1", "--out", start
+    )
+    subprocess.run(
+        [sys.executable, "-c", ON_ONE_CORE, *begin], env=product.environment(), capture_output=True
+    )
     assert json.loads((start / "run.json").read_bytes())["devices"] == 1
     assert (start / "checkpoint.safetensors").exists()
     for folder, before in zip(folders, ([sys.executable, "-c", ON_ONE_CORE], []), strict=True):
@@ -138,7 +148,9 @@ class stopped_process:
 
 def test_two_processes_on_one_folder(finished: Path, run: Path) -> None:
     """The second is refused, reading is not, and the first ends as if it had been alone."""
-    command = product.rigged_command("STOP", 4, run / "strategies", "resume", run)  # in the midst of writing
+    command = product.rigged_command(
+        "STOP", 4, run / "strategies", "resume", run
+    )  # in the midst of writing
     with stopped_process(command) as first:
         assert_refused(product.rspo("resume", run), f"Another process is working on {run}")
         assert_refused(product.here(*DISCOVER, "--out", run), "is not empty")
@@ -181,7 +193,9 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
     mount = shutil.which("mount")
     if os.geteuid() != 0 or mount is None:
         pytest.skip("mounting a file system of its own takes root")
-    done = subprocess.run([mount, "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
+    done = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True
+    )
     if done.returncode:
         pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
     try:

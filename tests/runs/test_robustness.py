@@ -1,5 +1,5 @@
-"""The harnesses that end real runs and that damage what commands read: a part of what `python tests/kills.py` and
-`python tests/fuzz.py` do, and that they would notice."""
+"""The harnesses that end real runs and that damage what commands read: a part of what `python
+tests/kills.py` and `python tests/fuzz.py` do, and that they would notice."""
 
 import shutil
 from pathlib import Path
@@ -25,10 +25,14 @@ def test_what_is_damaged_or_mistyped_is_answered_with_one_sentence(tmp_path: Pat
     harness = fuzz.fuzz(tmp_path, range(300), seed=1)
     assert harness.failures == []
     assert harness.codes.total() == 300
-    assert min(harness.codes[0], harness.codes[2]) > 20  # it is neither all refused nor all let through
+    assert (
+        min(harness.codes[0], harness.codes[2]) > 20
+    )  # it is neither all refused nor all let through
 
 
-@pytest.mark.parametrize("name", ["report.html", "strategies/001/policy.safetensors", "more", "run.json"])
+@pytest.mark.parametrize(
+    "name", ["report.html", "strategies/001/policy.safetensors", "more", "run.json"]
+)
 def test_a_difference_is_noticed(finished: Path, tmp_path: Path, name: str) -> None:
     run = shutil.copytree(finished, tmp_path / "run")
     assert kills.differences(run, finished) == []

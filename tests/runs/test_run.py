@@ -1,4 +1,5 @@
-"""The run folder: whatever happens while it is written, it holds what was safe; whatever was done to it is noticed."""
+"""The run folder: whatever happens while it is written, it holds what was safe; whatever was done
+to it is noticed."""
 
 import errno
 import json
@@ -43,7 +44,11 @@ class Recording(NamedTuple):
 def recording() -> Recording:
     env = rspo.make("four-goals-easy")
     config = merge(preset("four-goals-easy"), product.SETTINGS | {"iterations": 2}, "test")
-    return Recording(config, env.spec, tuple(jax.device_get(list(search(collector(env), config, Archive(config))))))
+    return Recording(
+        config,
+        env.spec,
+        tuple(jax.device_get(list(search(collector(env), config, Archive(config))))),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +94,17 @@ def write(run: Run, recording: Recording) -> Iterator[tuple[int, int]]:
 
 def start(folder: Path, recording: Recording) -> Run:
     """What a person does: resume a run that is there, else start it."""
-    return Run.open(folder) if (folder / "run.json").exists() else Run.create(folder, recording.config, recording.spec)
+    return (
+        Run.open(folder)
+        if (folder / "run.json").exists()
+        else Run.create(folder, recording.config, recording.spec)
+    )
 
 
 @pytest.fixture(scope="module")
-def whole(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], int]:
+def whole(
+    recording: Recording, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, bytes], int]:
     """The files of the recording written in peace, and how many changes that took."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     changes = Changes(str(folder), lambda count: None)
@@ -128,7 +139,9 @@ def test_an_accident_at_any_change_loses_nothing_that_was_safe(
     for moment in range(1, total + 1):
         folder = tmp_path / f"{moment}" / "run"
         folder.parent.mkdir()
-        changes = Changes(str(folder), lambda count, moment=moment: accident() if count == moment else None)
+        changes = Changes(
+            str(folder), lambda count, moment=moment: accident() if count == moment else None
+        )
         safe: list[tuple[int, int]] = []
         with pytest.raises(seen):
             safe.extend(write(start(folder, recording), recording))
@@ -156,7 +169,13 @@ def test_what_comes_back_is_what_was_kept(recording: Recording, tmp_path: Path) 
     assert archive.config == recording.config
     for before, after in zip(found, archive, strict=True):
         strategy = before.strategy
-        assert (strategy.index, strategy.status, strategy.threshold, strategy.attempt, strategy.evaluation) == (
+        assert (
+            strategy.index,
+            strategy.status,
+            strategy.threshold,
+            strategy.attempt,
+            strategy.evaluation,
+        ) == (
             after.index,
             after.status,
             after.threshold,
@@ -165,7 +184,11 @@ def test_what_comes_back_is_what_was_kept(recording: Recording, tmp_path: Path) 
         )
         assert jax.tree.structure(strategy.policy) == jax.tree.structure(after.policy)
         jax.tree.map(np.testing.assert_array_equal, strategy.policy, after.policy)
-        lines = (run.path / "strategies" / f"{strategy.index:03d}" / "metrics.jsonl").read_text().splitlines()
+        lines = (
+            (run.path / "strategies" / f"{strategy.index:03d}" / "metrics.jsonl")
+            .read_text()
+            .splitlines()
+        )
         assert [json.loads(line) for line in lines] == list(before.rows)
 
 
@@ -176,7 +199,11 @@ def test_a_checkpoint_comes_back_as_it_was(recording: Recording, tmp_path: Path)
     run.save(position, Archive(recording.config))
     back = run.load_checkpoint(Archive(recording.config))
     assert back is not None
-    assert (back.round, back.attempt, back.rows) == (position.round, position.attempt, position.rows)
+    assert (back.round, back.attempt, back.rows) == (
+        position.round,
+        position.attempt,
+        position.rows,
+    )
     jax.tree.map(np.testing.assert_array_equal, back.state, position.state)
     found = next(event.strategy for event in recording.events if isinstance(event, Found))
     done = Archive(recording.config, [found])
@@ -186,7 +213,10 @@ def test_a_checkpoint_comes_back_as_it_was(recording: Recording, tmp_path: Path)
 def test_only_one_works_on_a_folder(run: Path) -> None:
     before = contents(run)
     with Run.open(run).locked():
-        with pytest.raises(InputError, match="Another process is working on"), Run.open(run).locked():
+        with (
+            pytest.raises(InputError, match="Another process is working on"),
+            Run.open(run).locked(),
+        ):
             pass
         assert_refused(here("resume", run), "Another process is working on", str(run))
         assert len(rspo.load(run)) == 2  # reading is free
@@ -203,7 +233,9 @@ def test_leftovers_are_ignored_and_swept(run: Path) -> None:
         assert contents(run) == before
 
 
-def test_more_than_a_thousand_strategies_keep_their_order(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_a_thousand_strategies_keep_their_order(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Run, "_strategy", lambda self, folder: int(folder.name))
     with product.rewritten(run / "run.json") as record:
         record["config"]["iterations"] = 2000
@@ -213,7 +245,9 @@ def test_more_than_a_thousand_strategies_keep_their_order(run: Path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["full", "half"])
-def test_a_folder_that_is_not_empty_is_refused(recording: Recording, tmp_path: Path, name: str) -> None:
+def test_a_folder_that_is_not_empty_is_refused(
+    recording: Recording, tmp_path: Path, name: str
+) -> None:
     folder = tmp_path / name
     folder.mkdir()
     (folder / "thesis.tex").write_bytes(b"years of work")
@@ -230,7 +264,9 @@ def test_an_empty_folder_is_welcome(recording: Recording, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("inside", ["", "deeper", "deeper/still"])
-def test_a_folder_below_a_file_is_refused(recording: Recording, tmp_path: Path, inside: str) -> None:
+def test_a_folder_below_a_file_is_refused(
+    recording: Recording, tmp_path: Path, inside: str
+) -> None:
     (tmp_path / "file").write_bytes(b"mine")
     with pytest.raises(StoreError, match="a file stands where a folder is needed"):
         Run.create(tmp_path / "file" / inside, recording.config, recording.spec)
@@ -248,7 +284,13 @@ def refused_by_all(folder: Path, *words: str) -> None:
     before = contents(folder)
     with pytest.raises(InputError):
         rspo.load(folder)
-    for arguments in (("evaluate",), ("evaluate", "--json"), ("resume",), ("play",), ("play", "--svg", "picture.svg")):
+    for arguments in (
+        ("evaluate",),
+        ("evaluate", "--json"),
+        ("resume",),
+        ("play",),
+        ("play", "--svg", "picture.svg"),
+    ):
         verb, *options = arguments
         assert_refused(here(verb, folder, *options), str(folder), *words)
     assert contents(folder) == before
@@ -292,7 +334,9 @@ def test_damage_is_refused(run: Path, name: str, damage: Callable[[Path], None])
 
 
 @pytest.mark.parametrize("damage", [damage for damage in DAMAGES if damage is not Path.unlink])
-def test_a_damaged_checkpoint_is_refused_by_resume_alone(run: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_checkpoint_is_refused_by_resume_alone(
+    run: Path, damage: Callable[[Path], None]
+) -> None:
     damage(run / "checkpoint.safetensors")
     before = contents(run)
     assert_refused(here("resume", run), "checkpoint.safetensors")
@@ -304,7 +348,9 @@ def test_a_damaged_checkpoint_is_refused_by_resume_alone(run: Path, damage: Call
 def test_any_changed_byte_is_refused_or_means_the_same(
     stopped: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    name = data.draw(st.sampled_from(["run.json", POLICY, METRICS, STRATEGY, "checkpoint.safetensors"]))
+    name = data.draw(
+        st.sampled_from(["run.json", POLICY, METRICS, STRATEGY, "checkpoint.safetensors"])
+    )
     folder = shutil.copytree(stopped, tmp_path_factory.mktemp("changed") / "run")
     damaged = bytearray((stopped / name).read_bytes())
     damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
@@ -354,7 +400,9 @@ def test_strategies_that_changed_places_are_refused(run: Path) -> None:
     refused_by_all(run)
 
 
-@pytest.mark.parametrize("name", [POLICY, METRICS, STRATEGY, "strategies/000", "strategies", "run.json"])
+@pytest.mark.parametrize(
+    "name", [POLICY, METRICS, STRATEGY, "strategies/000", "strategies", "run.json"]
+)
 def test_a_part_of_another_run_is_refused(run: Path, other: Path, name: str) -> None:
     if (run / name).is_dir():
         shutil.rmtree(run / name)
@@ -391,7 +439,8 @@ def test_another_schema_is_refused(run: Path, schema: Any) -> None:
     refused_by_all(run, "schema")
 
 
-# Edits whose checksum fits: by a forger, or by a version of rspo that says the same schema and means another.
+# Edits whose checksum fits: by a forger, or by a version of rspo that says the same schema and
+# means another.
 
 
 def put(record: dict[str, Any], path: str, value: Any) -> None:

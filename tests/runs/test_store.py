@@ -1,4 +1,5 @@
-"""Files are whole or absent, records are refused unless they are exactly what was written, and nothing read is run."""
+"""Files are whole or absent, records are refused unless they are exactly what was written, and
+nothing read is run."""
 
 import contextlib
 import errno
@@ -139,7 +140,16 @@ def test_a_foreign_text_is_refused(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"[" * 100_000, b'{"sha256":' * 100_000, b"9" * 10_000, b"\xff\xfe{}", b"", b"null", b'{"sha256": []}']
+    "text",
+    [
+        b"[" * 100_000,
+        b'{"sha256":' * 100_000,
+        b"9" * 10_000,
+        b"\xff\xfe{}",
+        b"",
+        b"null",
+        b'{"sha256": []}',
+    ],
 )
 def test_a_hostile_text_is_refused(text: bytes) -> None:
     with pytest.raises(StoreError):
@@ -172,7 +182,12 @@ def test_the_digest_sees_every_change(tensors: dict, data: st.DataObject) -> Non
     name = data.draw(st.sampled_from(sorted(tensors)))
     array = tensors[name]
     others = {key: value for key, value in tensors.items() if key != name}
-    changed = [others, others | {name + "x": array}, others | {name: array[None]}, others | {name: array.astype("f8")}]
+    changed = [
+        others,
+        others | {name + "x": array},
+        others | {name: array[None]},
+        others | {name: array.astype("f8")},
+    ]
     if array.size:
         flipped = bytearray(array.tobytes())
         flipped[data.draw(st.integers(0, len(flipped) - 1))] ^= 1
@@ -181,7 +196,10 @@ def test_the_digest_sees_every_change(tensors: dict, data: st.DataObject) -> Non
 
 
 def test_a_tree_is_stored_by_name(tmp_path: Path) -> None:
-    tree = (Pair(np.arange(3.0, dtype=np.float32), {"b": np.array(True)}), [np.zeros((2, 0), np.int32)])
+    tree = (
+        Pair(np.arange(3.0, dtype=np.float32), {"b": np.array(True)}),
+        [np.zeros((2, 0), np.int32)],
+    )
     leaves = store.named_leaves(tree)
     assert sorted(leaves) == ["0.left", "0.right.b", "1.0"]
     template = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
@@ -202,7 +220,10 @@ def test_a_tree_is_stored_by_name(tmp_path: Path) -> None:
     ],
 )
 def test_other_arrays_than_expected_are_refused(leaves: dict[str, np.ndarray]) -> None:
-    template = {"a": jax.ShapeDtypeStruct((3,), np.float32), "b": jax.ShapeDtypeStruct((), np.int32)}
+    template = {
+        "a": jax.ShapeDtypeStruct((3,), np.float32),
+        "b": jax.ShapeDtypeStruct((), np.int32),
+    }
     with pytest.raises(StoreError, match="nowhere"):
         store.fill(template, leaves, NOWHERE)
 
@@ -236,7 +257,9 @@ def header(text: str, body: bytes = b"", length: int | None = None) -> bytes:
         b"\0" * 7,
         header("", length=2**63),
         header("{}", length=10**12),
-        header('{"a": {"dtype": "F32", "shape": [4000000000000], "data_offsets": [0, 16000000000000]}}'),
+        header(
+            '{"a": {"dtype": "F32", "shape": [4000000000000], "data_offsets": [0, 16000000000000]}}'
+        ),
         header('{"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}', bytes(4)),
         header('{"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 0]}}', bytes(8)),
         header('{"a": {"dtype": "object", "shape": [1], "data_offsets": [0, 4]}}', bytes(4)),
@@ -309,12 +332,20 @@ IMPOSTORS = [
 
 
 @pytest.mark.parametrize(("make", "kind"), IMPOSTORS)
-def test_only_files_are_read_written_and_locked(tmp_path: Path, make: Callable[[Path], None], kind: str) -> None:
+def test_only_files_are_read_written_and_locked(
+    tmp_path: Path, make: Callable[[Path], None], kind: str
+) -> None:
     """And at once: nobody waits for the other end of a pipe."""
     path = tmp_path / "file"
     make(path)
     before = {p.name: os.lstat(p).st_mode for p in tmp_path.iterdir()}
-    for act in (store.read, store.read_json, store.read_arrays, lambda p: store.write(p, b"new"), store.open_lock):
+    for act in (
+        store.read,
+        store.read_json,
+        store.read_arrays,
+        lambda p: store.write(p, b"new"),
+        store.open_lock,
+    ):
         with pytest.raises(InputError, match=f"file is {kind}, but only a file may stand there"):
             act(path)
     assert {p.name: os.lstat(p).st_mode for p in tmp_path.iterdir()} == before
@@ -327,7 +358,9 @@ def test_a_device_is_refused() -> None:
             act(Path("/dev/null"))
 
 
-def test_a_temporary_file_is_never_one_that_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_file_is_never_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even if someone knew its name."""
     monkeypatch.setattr(secrets, "token_hex", lambda size: "known")
     outside = tmp_path / "outside"
@@ -339,7 +372,9 @@ def test_a_temporary_file_is_never_one_that_was_there(tmp_path: Path, monkeypatc
     assert not (tmp_path / "file").exists()
 
 
-def test_a_link_put_there_after_the_first_look_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_put_there_after_the_first_look_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file"
     make_link(path)
     monkeypatch.setattr(store, "_mode", lambda path, links=False: stat.S_IFREG)
@@ -355,7 +390,9 @@ def test_the_user_may_name_a_file_or_a_folder_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     assert store.is_folder(tmp_path / "link")
     assert store.names(tmp_path / "link", links=True) == []
-    with pytest.raises(InputError, match="link is a symbolic link, but only a folder may stand there"):
+    with pytest.raises(
+        InputError, match="link is a symbolic link, but only a folder may stand there"
+    ):
         store.names(tmp_path / "link")
 
 
@@ -407,7 +444,13 @@ def test_a_record_nested_deep_is_refused(depth: int, opening: str, closing: str)
 
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     for name in ("a\0b", "\ud800"):
-        for act in (store.read, store.exists, store.is_folder, store.names, lambda p: store.write(p, b"")):
+        for act in (
+            store.read,
+            store.exists,
+            store.is_folder,
+            store.names,
+            lambda p: store.write(p, b""),
+        ):
             with pytest.raises(InputError, match="no file can have this name"):
                 act(tmp_path / name)
     for act in (store.read, lambda p: store.write(p, b"")):

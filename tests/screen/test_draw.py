@@ -1,4 +1,5 @@
-"""Drawings: the start is the one that was played, everything is where it should be, any name makes a picture."""
+"""Drawings: the start is the one that was played, everything is where it should be, any name makes
+a picture."""
 
 import dataclasses
 import shutil
@@ -47,7 +48,12 @@ def test_up_is_up_and_right_is_right() -> None:
 @given(st.floats(-1, 1), st.floats(-1, 1), st.floats(0, 0.5))
 def test_a_shape_is_a_disc_that_is_never_too_small_to_see(x: float, y: float, size: float) -> None:
     drawn = lines(Shape("something", x, y, size))
-    cells = [(row, column) for row in range(draw.HEIGHT) for column in range(draw.WIDTH) if drawn[row][column] == "*"]
+    cells = [
+        (row, column)
+        for row in range(draw.HEIGHT)
+        for column in range(draw.WIDTH)
+        if drawn[row][column] == "*"
+    ]
     assert cells
     width, height = 2 * draw.EXTENT / (draw.WIDTH - 1), 2 * draw.EXTENT / (draw.HEIGHT - 1)
     for row, column in cells:
@@ -70,14 +76,17 @@ def test_a_limb_is_drawn_from_end_to_end() -> None:
                 assert (drawn[row][column] == "*") == (distance < 0.1)
 
 
-@pytest.mark.parametrize("place", [(2.0, 0.0), (0.0, -2.0), (np.nan, 0.0), (0.0, np.nan), (np.inf, 0.0)])
+@pytest.mark.parametrize(
+    "place", [(2.0, 0.0), (0.0, -2.0), (np.nan, 0.0), (0.0, np.nan), (np.inf, 0.0)]
+)
 def test_what_is_outside_is_not_drawn(place: tuple[float, float]) -> None:
     assert set("".join(lines(Shape("agent", *place, 0.1)))) == {" "}
 
 
 @pytest.mark.parametrize("name", ["four-goals-easy", "four-goals-medium"])
 def test_a_recording_begins_where_the_episode_began(archive: Archive, name: str) -> None:
-    """Landmarks do not move, and the agent starts in the middle; the medium game places them by its noise."""
+    """Landmarks do not move, and the agent starts in the middle; the medium game places them by its
+    noise."""
     env = rspo.make(name)
     episodes = draw.record(env, archive[0], episodes=3, seed=5, greedy=False)
     assert len(episodes) == 3
@@ -88,7 +97,10 @@ def test_a_recording_begins_where_the_episode_began(archive: Archive, name: str)
         agent = [next((s.x, s.y) for s in scene if s.role == "agent") for scene in episode.scenes]
         assert agent[0] == (0, 0)
         assert len(set(agent)) > 1
-        touching = min(np.hypot(s.x - agent[-1][0], s.y - agent[-1][1]) - s.size - 0.02 for s in goals[0]) < 0
+        touching = (
+            min(np.hypot(s.x - agent[-1][0], s.y - agent[-1][1]) - s.size - 0.02 for s in goals[0])
+            < 0
+        )
         assert episode.reward == (1.0 if touching else 0.0)
     if name == "four-goals-medium":
         assert episodes[0].scenes[0] != episodes[1].scenes[0]
@@ -116,8 +128,12 @@ def test_play_draws_all_strategies_as_a_picture(finished: Path, tmp_path: Path) 
     assert len(ElementTree.parse(path).getroot().findall(f"{SVG}g")) == 1
 
 
-@pytest.mark.parametrize(("place", "code"), [("folder.svg", 2), ("absent/picture.svg", 1), ("file/picture.svg", 1)])
-def test_a_picture_that_cannot_be_written_is_said(finished: Path, tmp_path: Path, place: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("place", "code"), [("folder.svg", 2), ("absent/picture.svg", 1), ("file/picture.svg", 1)]
+)
+def test_a_picture_that_cannot_be_written_is_said(
+    finished: Path, tmp_path: Path, place: str, code: int
+) -> None:
     (tmp_path / "folder.svg").mkdir()
     (tmp_path / "file").write_bytes(b"mine")
     before = product.contents(tmp_path)
@@ -143,7 +159,9 @@ def test_any_name_makes_a_well_formed_picture(
     archive: Archive, tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
     named = dataclasses.replace(archive[0].evaluation, descriptor=name)
-    root = panel(tmp_path_factory.getbasetemp(), dataclasses.replace(archive[0], evaluation=named), STILL)
+    root = panel(
+        tmp_path_factory.getbasetemp(), dataclasses.replace(archive[0], evaluation=named), STILL
+    )
     assert root.find(f".//{SVG}script") is None
     title = root.findall(f".//{SVG}text")[0].text
     assert title is not None
@@ -157,7 +175,9 @@ def test_every_agent_has_a_path_of_its_own(archive: Archive, tmp_path: Path) -> 
     lines = panel(tmp_path, archive[0], Episode(scenes, 0.0)).findall(f".//{SVG}polyline")
     assert len(lines) == 2
     for line in lines:
-        assert len({point.split(",")[0] for point in line.attrib["points"].split()}) == 1  # straight up
+        assert (
+            len({point.split(",")[0] for point in line.attrib["points"].split()}) == 1
+        )  # straight up
 
 
 def test_a_world_without_a_drawing_makes_an_empty_picture(archive: Archive, tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from rspo.screen.draw import EXTENT, Episode
 from rspo.screen.film import SIDE, save_film
 
 
-def filmed(path: Path, *scenes: Sequence[Shape], backdrop: Sequence[Shape] = (), speed: float = 10.0) -> Image.Image:
+def filmed(
+    path: Path, *scenes: Sequence[Shape], backdrop: Sequence[Shape] = (), speed: float = 10.0
+) -> Image.Image:
     assert save_film(path, ["title"], [[Episode(scenes, 1.0)]], backdrop, speed) == len(scenes)
     return Image.open(path)
 
@@ -26,7 +28,9 @@ def middle(picture: Image.Image, colour: tuple[int, int, int]) -> tuple[float, f
     pixels = np.asarray(picture.convert("RGB"), int)
     rows, columns = np.nonzero(np.abs(pixels - colour).sum(-1) < 30)
     # The median: smooth edges of other things may have that colour too.
-    return np.median(columns) / SIDE * 2 * EXTENT - EXTENT, EXTENT - np.median(rows) / SIDE * 2 * EXTENT
+    return np.median(columns) / SIDE * 2 * EXTENT - EXTENT, EXTENT - np.median(
+        rows
+    ) / SIDE * 2 * EXTENT
 
 
 def test_the_agent_is_where_it_was(tmp_path: Path) -> None:
@@ -42,14 +46,18 @@ def test_the_agent_is_where_it_was(tmp_path: Path) -> None:
 
 
 def test_limbs_and_what_is_behind_everything(tmp_path: Path) -> None:
-    limb, ground = Shape("limb", -0.4, 0.0, 0.05, end=(0.4, 0.4)), Shape("line", -1, -0.5, 0.02, end=(1, -0.5))
+    limb, ground = (
+        Shape("limb", -0.4, 0.0, 0.05, end=(0.4, 0.4)),
+        Shape("line", -1, -0.5, 0.02, end=(1, -0.5)),
+    )
     with filmed(tmp_path / "film.gif", [limb], backdrop=[ground]) as film:
         np.testing.assert_allclose(middle(film, (0, 114, 178)), (0.0, 0.2), atol=0.03)
         np.testing.assert_allclose(middle(film, (217, 222, 230)), (0.0, -0.5), atol=0.03)
 
 
 def test_discs_differ_in_more_than_their_colour(tmp_path: Path) -> None:
-    """A monster has eyes, an apple a stem, an agent its number: what one would see in black and white."""
+    """A monster has eyes, an apple a stem, an agent its number: what one would see in black and
+    white."""
     seen = set()
     for role, label in (
         ("monster", ""),
@@ -77,12 +85,17 @@ def test_the_command_films_a_strategy(finished: Path, tmp_path: Path) -> None:
     assert path.stat().st_size < 500_000
 
 
-def test_what_cannot_be_filmed(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_filmed(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "film.gif"
     assert_refused(
-        here("play", finished, "--gif", path, "--svg", tmp_path / "picture.svg"), "only one of --svg, --gif and --mp4"
+        here("play", finished, "--gif", path, "--svg", tmp_path / "picture.svg"),
+        "only one of --svg, --gif and --mp4",
     )
-    assert_refused(here("play", finished, "--gif", tmp_path / "absent" / "film.gif"), "film.gif", code=1)
+    assert_refused(
+        here("play", finished, "--gif", tmp_path / "absent" / "film.gif"), "film.gif", code=1
+    )
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert_refused(here("play", finished, "--gif", path), "rspo[gif]")
     assert list(tmp_path.iterdir()) == []
@@ -90,12 +103,23 @@ def test_what_cannot_be_filmed(finished: Path, tmp_path: Path, monkeypatch: pyte
 
 def frames_of(path: Path) -> tuple[str, np.ndarray]:
     """What ffmpeg says of an MP4, and its pictures."""
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    command = [
+        imageio_ffmpeg.get_ffmpeg_exe(),
+        "-i",
+        path,
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-",
+    ]
     done = subprocess.run(command, capture_output=True, check=True)
     return done.stderr.decode(), np.frombuffer(done.stdout, np.uint8).reshape(-1, SIDE, SIDE, 3)
 
 
-@pytest.mark.parametrize(("speed", "pace", "each"), [(10.0, 10, 1), (4.0, 12, 3), (1000.0, 50, 1), (0.5, 10, 20)])
+@pytest.mark.parametrize(
+    ("speed", "pace", "each"), [(10.0, 10, 1), (4.0, 12, 3), (1000.0, 50, 1), (0.5, 10, 20)]
+)
 def test_an_mp4_is_one(tmp_path: Path, speed: float, pace: float, each: int) -> None:
     """Each moment stays as long as the speed says, the last for a second or more."""
     places = [(-0.5, 0.25), (0.0, 0.0), (0.75, -0.5)]
@@ -119,10 +143,14 @@ def test_the_command_writes_an_mp4(finished: Path, tmp_path: Path) -> None:
     assert len(frames_of(path)[1]) >= int(outcome.out.split()[1])
 
 
-def test_an_mp4_without_ffmpeg(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_mp4_without_ffmpeg(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")
     path = tmp_path / "film.mp4"
-    assert_refused(here("play", finished, "0", "--mp4", path), "ffmpeg could not write the film", code=1)
+    assert_refused(
+        here("play", finished, "0", "--mp4", path), "ffmpeg could not write the film", code=1
+    )
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     assert_refused(here("play", finished, "0", "--mp4", path), "pip install 'rspo[mp4]'")
     assert list(tmp_path.iterdir()) == []
@@ -131,16 +159,37 @@ def test_an_mp4_without_ffmpeg(finished: Path, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("verb", "flag", "name", "words"),
     [
-        ("play", "--gif", "x.mp4", "--gif is 'x.mp4', but its name must end with .gif. Did you mean --mp4?"),
-        ("play", "--mp4", "x.gif", "--mp4 is 'x.gif', but its name must end with .mp4. Did you mean --gif?"),
+        (
+            "play",
+            "--gif",
+            "x.mp4",
+            "--gif is 'x.mp4', but its name must end with .gif. Did you mean --mp4?",
+        ),
+        (
+            "play",
+            "--mp4",
+            "x.gif",
+            "--mp4 is 'x.gif', but its name must end with .mp4. Did you mean --gif?",
+        ),
         ("play", "--svg", "x.png", "--svg is 'x.png', but its name must end with .svg."),
         ("play", "--gif", "film", "--gif is 'film', but its name must end with .gif."),
-        ("report", "--out", "page.pdf", "--out is 'page.pdf', but its name must end with .html or .htm."),
+        (
+            "report",
+            "--out",
+            "page.pdf",
+            "--out is 'page.pdf', but its name must end with .html or .htm.",
+        ),
         ("report", "--out", "/dev/stdout", "must end with .html or .htm."),
     ],
 )
 def test_a_name_that_says_another_kind_of_file(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, flag: str, name: str, words: str
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    flag: str,
+    name: str,
+    words: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert_refused(here(verb, finished, flag, name), words)

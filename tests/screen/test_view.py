@@ -1,4 +1,5 @@
-"""What a person sees: a live line on a terminal, plain lines in a pipe, a table at the end, names as they are."""
+"""What a person sees: a live line on a terminal, plain lines in a pipe, a table at the end, names
+as they are."""
 
 import dataclasses
 import fcntl
@@ -31,7 +32,8 @@ def archive(finished: Path) -> Archive:
 
 
 def on_a_terminal(*arguments: str | Path) -> product.Outcome:
-    """The command with a terminal for all it reads and writes; `out` is all that the terminal got."""
+    """The command with a terminal for all it reads and writes; `out` is all that the terminal
+    got."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     command = [sys.executable, "-m", "rspo", *map(str, arguments)]
@@ -79,14 +81,18 @@ def test_play_on_a_terminal_is_an_animation(finished: Path) -> None:
     assert outcome.code == 0, outcome.out
     frames = outcome.out.split(f"\x1b[{27 + 1}A")  # up over a frame and its title
     assert len(frames) > 2
-    assert [int(re.findall(r"step (\d+)", frame)[0]) for frame in frames] == list(range(len(frames)))
+    assert [int(re.findall(r"step (\d+)", frame)[0]) for frame in frames] == list(
+        range(len(frames))
+    )
     assert "return" in frames[-1]
     assert "return" not in frames[0]
 
 
 def renamed(archive: Archive, *names: str) -> Archive:
     strategies = [
-        dataclasses.replace(strategy, evaluation=dataclasses.replace(strategy.evaluation, descriptor=name))
+        dataclasses.replace(
+            strategy, evaluation=dataclasses.replace(strategy.evaluation, descriptor=name)
+        )
         for strategy, name in zip(archive, names, strict=False)
     ]
     return Archive(archive.config, strategies)
@@ -95,17 +101,35 @@ def renamed(archive: Archive, *names: str) -> Archive:
 def shown(archive: Archive, terminal: bool = False) -> str:
     file = io.StringIO()
     colours = "truecolor" if terminal else None
-    Console(file=file, width=120, force_terminal=terminal, color_system=colours).print(strategy_table(archive))
+    Console(file=file, width=120, force_terminal=terminal, color_system=colours).print(
+        strategy_table(archive)
+    )
     return file.getvalue()
 
 
 def test_the_table_says_what_was_found(archive: Archive) -> None:
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown(archive).splitlines() if "│" in line]
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in shown(archive).splitlines()
+        if "│" in line
+    ]
     for strategy, row in zip(archive, rows, strict=True):
         found = strategy.evaluation
-        numbers = [f"{found.return_mean:.3f}", f"{found.return_std:.3f}", f"{found.greedy_return_mean:.3f}"]
-        assert row == [str(strategy.index), strategy.status, found.descriptor, *numbers, f"{found.accepted:.0%}"]
-    assert f"{archive.distinct} distinct strategies for four-goals-easy (rspo, seed 0)" in shown(archive)
+        numbers = [
+            f"{found.return_mean:.3f}",
+            f"{found.return_std:.3f}",
+            f"{found.greedy_return_mean:.3f}",
+        ]
+        assert row == [
+            str(strategy.index),
+            strategy.status,
+            found.descriptor,
+            *numbers,
+            f"{found.accepted:.0%}",
+        ]
+    assert f"{archive.distinct} distinct strategies for four-goals-easy (rspo, seed 0)" in shown(
+        archive
+    )
     assert "\x1b" not in shown(archive)
     assert "\x1b" in shown(archive, terminal=True)
 
@@ -125,7 +149,9 @@ def test_names_are_shown_as_they_are(archive: Archive) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_said_as_they_are(archive: Archive, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_said_as_they_are(
+    archive: Archive, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     strategy = renamed(archive, name)[0]
     View(archive.config).show(Found(strategy, ()))
     assert f"'{name}'" in capsys.readouterr().err
@@ -150,7 +176,9 @@ def test_a_pipe_gets_a_sign_of_life_now_and_then(
     assert line.endswith(" left\n")
 
 
-def test_quiet_is_quiet(archive: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_is_quiet(
+    archive: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(view, "PLAIN_SECONDS", -1.0)
     screen = View(archive.config, quiet=True)
     with screen.showing(archive, None):

@@ -91,7 +91,7 @@ def test_references_hold_the_kept_policies_in_order_and_zeros_after_them(referen
 
 @pytest.mark.parametrize(("counts", "places"), [(range(9), 8), (range(9, 17), 16), ([17], 32)])
 def test_references_have_the_same_shapes_and_types_while_there_are_places(counts, places):
-    describe = lambda tree: jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), tree)  # noqa: E731
+    describe = lambda tree: jax.tree.map(lambda leaf: (leaf.shape, str(leaf.dtype)), tree)
     shapes = [describe(filled(*["novel"] * n).references(TEMPLATE, MEMORY)) for n in counts]
     assert all(shape == shapes[0] for shape in shapes)
     assert shapes[0].mask == ((places,), "bool")
@@ -153,7 +153,10 @@ def test_act_refuses_another_observation_size_in_a_sentence(obs):
 def test_act_refuses_what_is_no_number_and_says_where(value, greedy):
     obs = np.zeros((2, 5, 3))
     obs[1, 4, 2] = value
-    with pytest.raises(ValueError, match=rf"obs\[1, 4, 2\] is {re.escape(str(value))}, but every .* must be finite\."):
+    with pytest.raises(
+        ValueError,
+        match=rf"obs\[1, 4, 2\] is {re.escape(str(value))}, but every .* must be finite\.",
+    ):
         strategy(0).act(obs, greedy=greedy)
     with pytest.raises(ValueError, match=r"obs\[2\] is"):
         strategy(0).act(obs[1, 4].tolist())
@@ -179,7 +182,9 @@ def test_a_seed_is_as_good_as_a_generator():
 
 @pytest.mark.parametrize("rng", [-1, 0.5, "zero", object()])
 def test_what_is_neither_a_seed_nor_a_generator_is_refused(rng):
-    with pytest.raises(ValueError, match=r"^rng is .*, but it must be a seed \(a whole number, 0 or more\)"):
+    with pytest.raises(
+        ValueError, match=r"^rng is .*, but it must be a seed \(a whole number, 0 or more\)"
+    ):
         strategy(0).act(np.zeros(3), rng=rng)
 
 
@@ -190,4 +195,6 @@ def test_act_computes_in_numpy_what_training_computes_in_jax():
     cumulative = np.cumsum(np.exp(Categorical(logits).log_probs), -1)
     safe = np.abs(cumulative - uniform[:, None]).min(-1) > 1e-5
     expected = np.asarray(Categorical(logits).sample(jnp.asarray(uniform)))
-    np.testing.assert_array_equal(player.act(obs, rng=np.random.default_rng(5))[safe], expected[safe])
+    np.testing.assert_array_equal(
+        player.act(obs, rng=np.random.default_rng(5))[safe], expected[safe]
+    )

@@ -1,4 +1,5 @@
-"""Cross-play: against a loop in plain Python, a game whose payoffs are known, and the evaluation of each strategy."""
+"""Cross-play: against a loop in plain Python, a game whose payoffs are known, and the evaluation of
+each strategy."""
 
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,9 @@ def sampled(weights: np.ndarray, obs: list[float], uniform: float) -> int:
     return sum(uniform >= edge for edge in edges)
 
 
-def played(start: Any, pair: tuple[np.ndarray, np.ndarray], draws: list[np.ndarray], n: int) -> list[float]:
+def played(
+    start: Any, pair: tuple[np.ndarray, np.ndarray], draws: list[np.ndarray], n: int
+) -> list[float]:
     """The returns of both agents in the n-th episode."""
     first, numbers, uniform = draws
     game, total = start(first[n]), [0.0, 0.0]
@@ -75,12 +78,20 @@ def test_every_pair_plays_as_in_plain_python(env: Env, start: Any, scale: float)
     spec, key = env.spec, jax.random.key(5)
     weights = np.random.default_rng(0).normal(0, scale, (3, spec.obs_size, 5)).astype(np.float32)
     if isinstance(env, Escalation):
-        weights[0, 5, 1:3], weights[0, 6, 3:5] = (2, -2), (2, -2)  # the first one goes for the light
+        weights[0, 5, 1:3], weights[0, 6, 3:5] = (
+            (2, -2),
+            (2, -2),
+        )  # the first one goes for the light
     keys = jax.random.split(key, 3)  # as `collect` draws
     shapes = ((EPISODES, spec.reset_noise), (50, EPISODES, spec.step_noise), (50, EPISODES, 2))
-    draws = [np.asarray(jax.random.uniform(k, shape)) for k, shape in zip(keys, shapes, strict=True)]
+    draws = [
+        np.asarray(jax.random.uniform(k, shape)) for k, shape in zip(keys, shapes, strict=True)
+    ]
     expected = [
-        [np.mean([played(start, (one, two), draws, n) for n in range(EPISODES)], axis=0) for two in weights]
+        [
+            np.mean([played(start, (one, two), draws, n) for n in range(EPISODES)], axis=0)
+            for two in weights
+        ]
         for one in weights
     ]
     returns = make_cross_play(collector(env), EPISODES)(Tabular(jnp.asarray(weights)), key)
@@ -105,18 +116,26 @@ class Bimatrix(Env):
         return (), jnp.ones((2, 1))
 
     def step(self, state: tuple[()], action: Array, noise: Array) -> tuple[tuple[()], Step]:
-        reward = jnp.stack([jnp.asarray(table)[action[0], action[1]] for table in (self.first, self.second)])
+        reward = jnp.stack(
+            [jnp.asarray(table)[action[0], action[1]] for table in (self.first, self.second)]
+        )
         return (), Step(jnp.ones((2, 1)), reward, jnp.asarray(True))
 
 
 def test_the_payoff_is_of_the_row_in_both_roles() -> None:
     game = Bimatrix(((1, 2), (3, 4)), ((10, 20), (30, 40)))
-    pure = Tabular(jnp.asarray([[[100.0, 0.0]], [[0.0, 100.0]]]))  # the first always chooses 0, the second 1
+    pure = Tabular(
+        jnp.asarray([[[100.0, 0.0]], [[0.0, 100.0]]])
+    )  # the first always chooses 0, the second 1
     roles = np.asarray(make_cross_play(collector(game), 4)(pure, jax.random.key(0)))
     np.testing.assert_array_equal(roles, [[[1, 10], [2, 20]], [[3, 30], [4, 40]]])
     result = CrossPlay(("0", "1"), 4, roles)
-    np.testing.assert_allclose(result.payoff, [[(1 + 10) / 2, (2 + 30) / 2], [(3 + 20) / 2, (4 + 40) / 2]])
-    np.testing.assert_allclose(result.mean, [[5.5, (2 + 30 + 3 + 20) / 4], [(2 + 30 + 3 + 20) / 4, 22]])
+    np.testing.assert_allclose(
+        result.payoff, [[(1 + 10) / 2, (2 + 30) / 2], [(3 + 20) / 2, (4 + 40) / 2]]
+    )
+    np.testing.assert_allclose(
+        result.mean, [[5.5, (2 + 30 + 3 + 20) / 4], [(2 + 30 + 3 + 20) / 4, 22]]
+    )
 
 
 def test_the_mean_is_symmetric_and_agrees_with_the_roles() -> None:
@@ -150,7 +169,9 @@ class Straight(Memoryless):
 
 
 def test_each_agent_keeps_its_own_deviation() -> None:
-    one, two = (Straight(jnp.eye(3, 2) * scale, jnp.asarray([scale, -scale])) for scale in (0.5, 2.0))
+    one, two = (
+        Straight(jnp.eye(3, 2) * scale, jnp.asarray([scale, -scale])) for scale in (0.5, 2.0)
+    )
     obs, noise = np.random.default_rng(0).normal(size=(2, 7, 2, 3)).astype(np.float32)
     pair = SideBySide(one, two)
     _, both = pair.step(pair.initial(7, 2), View(jnp.asarray(obs)))
@@ -158,7 +179,9 @@ def test_each_agent_keeps_its_own_deviation() -> None:
     for agent, policy in enumerate((one, two)):
         alone, drawn = policy(jnp.asarray(obs[:, agent])), both.sample(noise)
         np.testing.assert_allclose(drawn[:, agent], alone.sample(noise[:, agent]), rtol=1e-6)
-        np.testing.assert_allclose(both.log_prob(drawn)[:, agent], alone.log_prob(drawn[:, agent]), rtol=1e-5)
+        np.testing.assert_allclose(
+            both.log_prob(drawn)[:, agent], alone.log_prob(drawn[:, agent]), rtol=1e-5
+        )
 
 
 def test_many_pairs_of_a_host_environment_play_fewer_episodes() -> None:
@@ -171,8 +194,14 @@ def test_many_pairs_of_a_host_environment_play_fewer_episodes() -> None:
 
 
 def test_a_run_of_a_pettingzoo_world_ends_with_cross_play(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"iterations": 2, "ppo": {"updates": 1, "batch": 200}, "judge": {"episodes": 4}}
-    archive = rspo.discover("pettingzoo:mpe2.simple_reference_v3", out=tmp_path / "run", quiet=True, **settings)
+    settings: dict[str, Any] = {
+        "iterations": 2,
+        "ppo": {"updates": 1, "batch": 200},
+        "judge": {"episodes": 4},
+    }
+    archive = rspo.discover(
+        "pettingzoo:mpe2.simple_reference_v3", out=tmp_path / "run", quiet=True, **settings
+    )
     kept = Run.open(tmp_path / "run").load_cross_play()
     assert kept is not None
     assert kept.payoff.shape == (2, 2)
@@ -197,7 +226,8 @@ def test_a_strategy_with_itself_earns_what_its_evaluation_says(found: tuple[Arch
 
 
 def test_the_same_strategy_earns_the_same(found: tuple[Archive, Path]) -> None:
-    """All pairs have the same chances, so the copy of a strategy has its rows and columns, exactly."""
+    """All pairs have the same chances, so the copy of a strategy has its rows and columns,
+    exactly."""
     archive, _ = found
     roles = rspo.crossplay(Archive(archive.config, [archive[0], archive[1], archive[0]])).roles
     np.testing.assert_array_equal(roles[0], roles[2])
@@ -218,15 +248,21 @@ def test_the_folder_the_archive_and_python_agree(found: tuple[Archive, Path]) ->
 
 
 def test_one_agent_has_nobody_to_play_with() -> None:
-    archive = rspo.discover("four-goals-easy", iterations=1, quiet=True, ppo={"updates": 1, "batch": 64})
+    archive = rspo.discover(
+        "four-goals-easy", iterations=1, quiet=True, ppo={"updates": 1, "batch": 64}
+    )
     with pytest.raises(InputError, match="two agents, but four-goals-easy has 1"):
         rspo.crossplay(archive)
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"), [({"episodes": 0}, "judge.episodes is 0"), ({"seed": -1}, "seed is -1")], ids=str
+    ("settings", "words"),
+    [({"episodes": 0}, "judge.episodes is 0"), ({"seed": -1}, "seed is -1")],
+    ids=str,
 )
-def test_bad_settings_are_refused(found: tuple[Archive, Path], settings: dict[str, int], words: str) -> None:
+def test_bad_settings_are_refused(
+    found: tuple[Archive, Path], settings: dict[str, int], words: str
+) -> None:
     with pytest.raises(InputError, match=words):
         rspo.crossplay(found[1], **settings)
 

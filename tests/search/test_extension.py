@@ -14,7 +14,10 @@ from rspo.search.loop import Found, search
 from worlds import Rooms
 
 ENV = Rooms(depth=2, blind=True)
-FEW, MANY = 7, 12  # on both sides of eight kept policies, after which there are twice as many places
+FEW, MANY = (
+    7,
+    12,
+)  # on both sides of eight kept policies, after which there are twice as many places
 KEPT = ("index", "status", "evaluation", "threshold", "attempt", "round", "member", "latent")
 
 

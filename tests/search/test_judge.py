@@ -12,7 +12,9 @@ RANDOM = 1.0
 
 def archive(*kept, **settings):
     strategies = [
-        Strategy(i, status, evaluation(value, name), policy=None, threshold=0.0, memory=(), attempt=1)
+        Strategy(
+            i, status, evaluation(value, name), policy=None, threshold=0.0, memory=(), attempt=1
+        )
         for i, (status, value, name) in enumerate(kept)
     ]
     return Archive(Config("probe", judge=Judge(quality=0.5, accept=0.5, **settings)), strategies)
@@ -33,16 +35,32 @@ FIRST = ("novel", 5.0, "up")  # half of the way from random play, 1, to this one
         ([FIRST], evaluation(3.01, "down", accepted_by=(1.0,)), "novel"),
         ([FIRST], evaluation(2.99, "down", accepted_by=(1.0,)), "failed"),
         # ... which is the first that did not fail, best or not.
-        ([("failed", 9.0, "left"), FIRST], evaluation(3.01, "down", accepted_by=(1.0, 1.0)), "novel"),
-        ([FIRST, ("novel", 20.0, "left")], evaluation(3.01, "down", accepted_by=(1.0, 1.0)), "novel"),
+        (
+            [("failed", 9.0, "left"), FIRST],
+            evaluation(3.01, "down", accepted_by=(1.0, 1.0)),
+            "novel",
+        ),
+        (
+            [FIRST, ("novel", 20.0, "left")],
+            evaluation(3.01, "down", accepted_by=(1.0, 1.0)),
+            "novel",
+        ),
         # It must keep its distance from each kept policy.
         ([FIRST], evaluation(5.0, "down", accepted_by=(0.5,)), "novel"),
         ([FIRST], evaluation(5.0, "down", accepted_by=(0.49,)), "duplicate"),
         ([FIRST, FIRST], evaluation(5.0, "down", accepted_by=(1.0, 0.1)), "duplicate"),
         # It must have a new name, where there are names; a failed policy takes none.
         ([FIRST], evaluation(5.0, "up", accepted_by=(1.0,)), "duplicate"),
-        ([FIRST, ("duplicate", 5.0, "left")], evaluation(5.0, "left", accepted_by=(1.0, 1.0)), "duplicate"),
-        ([FIRST, ("failed", 1.0, "left")], evaluation(5.0, "left", accepted_by=(1.0, 1.0)), "novel"),
+        (
+            [FIRST, ("duplicate", 5.0, "left")],
+            evaluation(5.0, "left", accepted_by=(1.0, 1.0)),
+            "duplicate",
+        ),
+        (
+            [FIRST, ("failed", 1.0, "left")],
+            evaluation(5.0, "left", accepted_by=(1.0, 1.0)),
+            "novel",
+        ),
         ([("novel", 5.0, None)], evaluation(5.0, None, accepted_by=(1.0,)), "novel"),
         ([("novel", 5.0, None)], evaluation(5.0, None, accepted_by=(0.2,)), "duplicate"),
         # Bad is worse than near.

@@ -1,4 +1,5 @@
-"""The outer loop: what a seed determines, retries, references, and that nothing is compiled twice."""
+"""The outer loop: what a seed determines, retries, references, and that nothing is compiled
+twice."""
 
 import dataclasses
 
@@ -61,14 +62,22 @@ def test_each_policy_is_measured_against_all_the_earlier_ones(finished):
     for strategy in archive:
         earlier = archive[: strategy.index]
         assert strategy.evaluation.threshold == tuple(np.float32(s.threshold) for s in earlier)
-        assert len(strategy.evaluation.distance) == len(strategy.evaluation.accepted_by) == len(earlier)
+        assert (
+            len(strategy.evaluation.distance)
+            == len(strategy.evaluation.accepted_by)
+            == len(earlier)
+        )
 
 
 def test_the_same_seed_gives_the_same_policies_to_the_last_bit(finished):
     again, _ = run()
     for one, other in zip(finished[0], again, strict=True):
         assert same(one.policy, other.policy)
-        assert (one.evaluation, one.threshold, one.status) == (other.evaluation, other.threshold, other.status)
+        assert (one.evaluation, one.threshold, one.status) == (
+            other.evaluation,
+            other.threshold,
+            other.status,
+        )
 
 
 def test_another_seed_gives_other_policies(finished):
@@ -99,9 +108,13 @@ def test_a_growing_archive_compiles_nothing_anew_while_there_are_places(monkeypa
     """Eight at first, then sixteen."""
     ppo = dataclasses.replace(CONFIG.ppo, normalize_obs=True, normalize_reward=True)
     method = RSPO(lambda_b=0.1, lambda_r=0.1, predictor_steps=2)
-    config = dataclasses.replace(CONFIG, iterations=11, ppo=dataclasses.replace(ppo, updates=3), method=method)
+    config = dataclasses.replace(
+        CONFIG, iterations=11, ppo=dataclasses.replace(ppo, updates=3), method=method
+    )
     compiled, built = [], []
-    monkeypatch.setattr(search_module, "Tools", lambda *given: built.append(Tools(*given)) or built[-1])
+    monkeypatch.setattr(
+        search_module, "Tools", lambda *given: built.append(Tools(*given)) or built[-1]
+    )
 
     def listen(event, duration, **_):
         if event.startswith("/jax/core/compile"):
@@ -143,7 +156,9 @@ def test_every_attempt_has_its_own_random_streams():
     for init in ("fresh", "same"):
         config = dataclasses.replace(CONFIG, ppo=dataclasses.replace(CONFIG.ppo, init=init))
         drawn = [keys(config, iteration, attempt) for iteration in (0, 1, 2) for attempt in (1, 2)]
-        streams = [jax.random.key_data(key).tolist() for own in drawn for key in own[1:]]  # all but the weights'
+        streams = [
+            jax.random.key_data(key).tolist() for own in drawn for key in own[1:]
+        ]  # all but the weights'
         assert len(streams) == len({tuple(stream) for stream in streams})
 
 
@@ -176,7 +191,9 @@ def test_a_policy_that_is_not_good_is_trained_anew():
 def test_a_retry_starts_from_other_weights():
     """With a learning rate of 0 a policy ends as it started."""
     frozen = dataclasses.replace(CONFIG.ppo, learning_rate=0.0, init="same")
-    config = dataclasses.replace(CONFIG, ppo=frozen, judge=Judge(episodes=32, attempts=2, quality=1e6, accept=1.1))
+    config = dataclasses.replace(
+        CONFIG, ppo=frozen, judge=Judge(episodes=32, attempts=2, quality=1e6, accept=1.1)
+    )
     _, events = run(config)
     ends = {(e.round, e.attempt): e.state.policy for e in events if isinstance(e, Position)}
     assert (1, 2) in ends
@@ -194,12 +211,16 @@ def test_later_iterations_differ_from_all_policies_or_from_the_novel_ones(refere
     archive, events = run(demanding(references=references))
     assert [strategy.status for strategy in archive] == ["novel", "failed", "failed"]
     assert [len(strategy.evaluation.accepted_by) for strategy in archive] == compared
-    assert archive[2].evaluation.threshold == tuple(np.float32(s.threshold) for s in archive[: compared[2]])
+    assert archive[2].evaluation.threshold == tuple(
+        np.float32(s.threshold) for s in archive[: compared[2]]
+    )
     rows = [event.rows[-1] for event in events if isinstance(event, Found)]
     assert [len(row["accepted_by"]) for row in rows] == compared
 
 
 def test_numbers_that_are_not_finite_stop_the_run_in_a_sentence():
     config = dataclasses.replace(CONFIG, ppo=dataclasses.replace(CONFIG.ppo, batch=32))
-    with pytest.raises(DivergedError, match=r"iteration 1 at update 1: the loss is nan.*learning_rate"):
+    with pytest.raises(
+        DivergedError, match=r"iteration 1 at update 1: the loss is nan.*learning_rate"
+    ):
         run(config, Bandit((1.0, float("nan"))))

@@ -124,11 +124,14 @@ def test_a_value_that_is_named_is_allowed(monkeypatch: pytest.MonkeyPatch) -> No
         rspo.discover("four-goals-easy", quiet=True, ppo=ppo)
     batch = value_in(str(refusal.value), "ppo.batch")
     rspo.config.validate(
-        merge(preset("four-goals-easy", "rspo"), {"ppo": {**ppo, "batch": batch}}, ""), make("four-goals-easy").spec
+        merge(preset("four-goals-easy", "rspo"), {"ppo": {**ppo, "batch": batch}}, ""),
+        make("four-goals-easy").spec,
     )
 
 
-def test_what_takes_more_than_is_free_is_said_and_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_takes_more_than_is_free_is_said_and_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     machine_of(monkeypatch, 64 * GB, GB // 100)
     outcome = here(*product.DISCOVER, "--iterations", "1", "--out", tmp_path / "run")
     assert outcome.code == 0
@@ -141,7 +144,9 @@ def test_where_the_system_does_not_tell_nothing_is_said(monkeypatch: pytest.Monk
     memory.check(make("four-goals-easy"), preset("four-goals-easy", "rspo"), pytest.fail)
 
 
-def test_evaluating_is_about_episodes_alone(monkeypatch: pytest.MonkeyPatch, finished: Path) -> None:
+def test_evaluating_is_about_episodes_alone(
+    monkeypatch: pytest.MonkeyPatch, finished: Path
+) -> None:
     machine_of(monkeypatch, GB)
     outcome = here("evaluate", finished, "--episodes", "1000000")
     assert_refused(outcome, "there is only 1 GB. Try judge.episodes ")
@@ -180,11 +185,16 @@ def test_the_estimate_is_near_what_the_compiler_allocates(name: str, settings: d
     env = make(name)
     config = merge(preset(name, "rspo", env), {"env": name, **settings}, "")
     setup = setup_of(config, env.spec, config.iterations - 1)
-    state, empty = training_shapes(config, env.spec, config.iterations - 1), kept_shapes(config, env.spec)
-    room = lambda leaf: jax.ShapeDtypeStruct((setup.capacity, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
+    state, empty = (
+        training_shapes(config, env.spec, config.iterations - 1),
+        kept_shapes(config, env.spec),
+    )
+    room = lambda leaf: jax.ShapeDtypeStruct((setup.capacity, *leaf.shape[1:]), leaf.dtype)
     references = jax.tree.map(room, Archive(config).references(*empty))
     trainer = make_trainer(collector(env), config.method, config.ppo, config.measure, setup, 10)
-    program = trainer.advance.lower(state, references, jax.random.split(jax.random.key(0), 1), 10).compile()
+    program = trainer.advance.lower(
+        state, references, jax.random.split(jax.random.key(0), 1), 10
+    ).compile()
     allocated = program.memory_analysis().temp_size_in_bytes * jax.device_count()
     estimate = memory.FLOAT * Estimate(env, config).training(config)
     assert 0.5 < estimate / allocated < 2
@@ -209,7 +219,9 @@ def test_the_estimate_is_near_what_a_run_really_takes(batch: int, episodes: int)
     for sizes in ((1024, 64), (batch, episodes)):
         command = [sys.executable, "-c", PEAK, *map(str, sizes)]
         for _ in range(2):  # the first one may compile, which takes memory too
-            done = subprocess.run(command, capture_output=True, text=True, env=product.environment(), check=True)
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=product.environment(), check=True
+            )
         peaks.append(float(done.stdout.split()[-1]))
         settings = {"iterations": 1, "ppo": {"batch": sizes[0]}, "judge": {"episodes": sizes[1]}}
         config = merge(preset("four-goals-easy", "rspo", env), settings, "")

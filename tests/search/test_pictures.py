@@ -1,4 +1,5 @@
-"""The end of a run with two agents: cross-play and pictures in its folder, whatever happened on the way."""
+"""The end of a run with two agents: cross-play and pictures in its folder, whatever happened on the
+way."""
 
 import json
 import re
@@ -68,7 +69,9 @@ def test_one_agent_has_neither(tmp_path: Path) -> None:
     assert not list(folder.glob("*.svg"))
 
 
-@pytest.mark.parametrize(("name", "moment"), [("crossplay.json", 2), ("crossplay.svg", 1)])  # before renaming, writing
+@pytest.mark.parametrize(
+    ("name", "moment"), [("crossplay.json", 2), ("crossplay.svg", 1)]
+)  # before renaming, writing
 def test_a_run_killed_at_its_end_gets_it_all_by_resuming(
     whole: tuple[Outcome, Path], tmp_path: Path, name: str, moment: int
 ) -> None:
@@ -82,7 +85,9 @@ def test_a_run_killed_at_its_end_gets_it_all_by_resuming(
     assert not list(folder.rglob("*.tmp"))
 
 
-def test_an_interruption_at_the_end_is_one_like_any_other(whole: tuple[Outcome, Path], tmp_path: Path) -> None:
+def test_an_interruption_at_the_end_is_one_like_any_other(
+    whole: tuple[Outcome, Path], tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     outcome = rigged("INT", 1, folder / ".crossplay.json", *DISCOVER, "--out", folder)
     assert outcome.code == 130, outcome
@@ -147,7 +152,8 @@ def test_the_matrix_shows_every_number_and_every_name_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.0, "0"), (-1e-7, "0"), (12.345, "12.3"), (-0.5, "-0.5"), (104.6, "105"), (0.049, "0.049")]
+    ("value", "text"),
+    [(0.0, "0"), (-1e-7, "0"), (12.345, "12.3"), (-0.5, "-0.5"), (104.6, "105"), (0.049, "0.049")],
 )
 def test_numbers_are_short(value: float, text: str) -> None:
     assert charts.short(value) == text
@@ -193,17 +199,29 @@ def test_a_grid_is_drawn_with_y_upwards() -> None:
     grid = np.zeros((5, 5))
     grid[0, 0], grid[4, 3] = 0.25, 0.75  # [y, x]
     root = ElementTree.fromstring(charts.grids("where", {"0 name": (grid, "below")}))
-    cells = {(e.get("x"), e.get("y")): e.get("fill") for e in root.iter(f"{SVG}rect") if e.get("class") is None}
+    cells = {
+        (e.get("x"), e.get("y")): e.get("fill")
+        for e in root.iter(f"{SVG}rect")
+        if e.get("class") is None
+    }
     assert len(cells) == 25
-    assert cells["90", "0"] == charts.shade(1)  # the top row, fourth column: the panel's own maximum
+    assert cells["90", "0"] == charts.shade(
+        1
+    )  # the top row, fourth column: the panel's own maximum
     assert cells["0", "120"] == charts.shade(1 / 3)
-    assert {"0 name", "below", "25", "75"} <= set(texts(charts.grids("where", {"0 name": (grid, "below")})))
+    assert {"0 name", "below", "25", "75"} <= set(
+        texts(charts.grids("where", {"0 name": (grid, "below")}))
+    )
 
 
 def test_bars_are_as_high_as_their_shares() -> None:
     shares = np.array([0.0, 0.25, 0.75])
     root = ElementTree.fromstring(charts.bars("how long", {"0 name": shares}, axis="L"))
-    found = [(float(e.get("x")), float(e.get("height"))) for e in root.iter(f"{SVG}rect") if e.get("class") == "bar"]
+    found = [
+        (float(e.get("x")), float(e.get("height")))
+        for e in root.iter(f"{SVG}rect")
+        if e.get("class") == "bar"
+    ]
     assert found == [(4, 20), (8, 60)]
     assert "L = 2 in 75%" in texts(charts.bars("how long", {"0 name": shares}, axis="L"))
 

@@ -1,4 +1,5 @@
-"""One number for a whole run: the paper's score of its distinct strategies, on states they came to."""
+"""One number for a whole run: the paper's score of its distinct strategies, on states they came
+to."""
 
 import json
 from pathlib import Path
@@ -31,7 +32,9 @@ def test_the_score_is_that_of_the_policies_on_all_states(finished: Path) -> None
 
 def test_a_policy_twice_has_no_diversity(finished: Path) -> None:
     strategy = rspo.load(finished)[0]
-    assert diversity_of([strategy, strategy], [states(finished, 0)] * 2).value == pytest.approx(0.0, abs=1e-12)
+    assert diversity_of([strategy, strategy], [states(finished, 0)] * 2).value == pytest.approx(
+        0.0, abs=1e-12
+    )
 
 
 def test_a_finished_run_keeps_that_of_its_distinct_strategies(tmp_path: Path) -> None:

@@ -16,7 +16,16 @@ from rspo.core.policies import uniform_policy
 from rspo.core.types import Shape, Trajectory
 from rspo.envs.base import Env, at
 from rspo.runs import store
-from rspo.search.recording import BINS, EPISODES, FRAMES, UNIT, Recording, histogram, pack_scenes, record
+from rspo.search.recording import (
+    BINS,
+    EPISODES,
+    FRAMES,
+    UNIT,
+    Recording,
+    histogram,
+    pack_scenes,
+    record,
+)
 from worlds import collect
 
 
@@ -36,7 +45,9 @@ class Played(NamedTuple):
 def play(env: Env, episodes: int = 6) -> Played:
     policy = uniform_policy(env.spec.action_space.n)
     greedy, sampled = (
-        jax.device_get(collect(env, policy, episodes, jax.random.key(i), greedy=greedy, record=True))
+        jax.device_get(
+            collect(env, policy, episodes, jax.random.key(i), greedy=greedy, record=True)
+        )
         for i, greedy in enumerate((True, False))
     )
     return Played(env, greedy, sampled, record(env, greedy, sampled))
@@ -52,7 +63,9 @@ def test_scenes_come_back_to_within_a_unit(name: str) -> None:
         fact = facts[first + n]
         states = played.moments(n, played.sampled)
         assert fact["steps"] == len(states) - 1
-        np.testing.assert_allclose(fact["return"], played.sampled.reward[:, n].sum(0).mean(), rtol=1e-6)
+        np.testing.assert_allclose(
+            fact["return"], played.sampled.reward[:, n].sum(0).mean(), rtol=1e-6
+        )
         place, size, kind = (arrays[f"{first + n}.{part}"] for part in ("place", "size", "kind"))
         assert len(place) == len(states)
         for t, state in enumerate(states):
@@ -60,7 +73,9 @@ def test_scenes_come_back_to_within_a_unit(name: str) -> None:
             for s, shape in enumerate(scene):
                 moment = min(t, len(kind) - 1)
                 np.testing.assert_allclose(place[t, s] / UNIT, (shape.x, shape.y), atol=0.5 / UNIT)
-                np.testing.assert_allclose(size[min(t, len(size) - 1), s] / UNIT, shape.size, atol=0.5 / UNIT)
+                np.testing.assert_allclose(
+                    size[min(t, len(size) - 1), s] / UNIT, shape.size, atol=0.5 / UNIT
+                )
                 assert tuple(fact["kinds"][kind[moment, s] - 1]) == (shape.role, shape.label)
         total = arrays[f"{first + n}.total"]
         assert total[0] == 0
@@ -106,7 +121,9 @@ def test_heat_maps_are_of_the_greedy_episodes() -> None:
             one, two = played.greedy.state.agents[t, n]
             if tuple(one) == tuple(two):
                 meetings[one[1], one[0]] += 1
-    np.testing.assert_allclose(played.recording.arrays["map.0"], meetings / max(meetings.sum(), 1), rtol=1e-6)
+    np.testing.assert_allclose(
+        played.recording.arrays["map.0"], meetings / max(meetings.sum(), 1), rtol=1e-6
+    )
 
 
 def test_actions_are_counted_while_the_episode_lives() -> None:
@@ -130,7 +147,13 @@ def test_continuous_actions_get_a_histogram_for_each_dimension() -> None:
     np.testing.assert_allclose(shares.sum(-1), 1)
 
 
-@given(st.lists(st.lists(st.tuples(st.floats(), st.floats(), st.floats()), max_size=3), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.tuples(st.floats(), st.floats(), st.floats()), max_size=3),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_any_scene_can_be_packed(scenes: list[list[tuple[float, float, float]]]) -> None:
     """What is nowhere is not there; what is far away is at the edge of what can be said."""
     shapes = [[Shape("agent", x, y, size) for x, y, size in scene] for scene in scenes]
@@ -161,7 +184,9 @@ def test_an_observation_of_the_next_episode_is_not_the_end_of_this_one() -> None
     """Undrawn ends after nine of its twelve steps, and another episode begins there."""
     env, policy = Undrawn(), uniform_policy(4)
     for padding in ("count", "restart"):
-        played = jax.device_get(collect(env, policy, 2, jax.random.key(0), padding=padding, record=True))
+        played = jax.device_get(
+            collect(env, policy, 2, jax.random.key(0), padding=padding, record=True)
+        )
         obs = record(env, played, played).arrays["0.obs"]
         assert obs.shape == (10, 2, 3)
         np.testing.assert_array_equal(obs[:-1], played.obs[:9, 0])

@@ -43,7 +43,9 @@ class Doors(Method):
     def context(self, state: Any, key: Array, episodes: int) -> Array:
         return jax.nn.one_hot(jax.random.randint(key, (episodes,), 0, 2), 2)
 
-    def score(self, state: Any, data: Trajectory, rivals: References, progress: Array | float) -> Score:
+    def score(
+        self, state: Any, data: Trajectory, rivals: References, progress: Array | float
+    ) -> Score:
         score = super().score(state, data, rivals, progress)
         own = data.action[0] == data.view.latent[0].argmax(-1)
         return score._replace(reward=score.reward.at[0, ..., 0].add(self.bonus * own))
@@ -55,14 +57,24 @@ class Case:
     def __init__(self, objective: str, method: Method, count: int) -> None:
         self.env = Rooms(doors=count, depth=1)
         learner = PPO(batch=256, updates=UPDATES, learning_rate=3e-2, hidden=16, layers=1)
-        self.config = Config("rooms", count, objective=objective, method=method, ppo=learner, judge=Judge(episodes=32))
+        self.config = Config(
+            "rooms",
+            count,
+            objective=objective,
+            method=method,
+            ppo=learner,
+            judge=Judge(episodes=32),
+        )
 
     def run(self, folder: Path) -> Path:
         rspo.discover(self.env, config=self.config, out=folder, quiet=True)
         return folder
 
 
-CASES = {"population": Case("pbt-ce", METHODS.make("pbt-ce"), 3), "latents": Case("doors", Doors(), 2)}
+CASES = {
+    "population": Case("pbt-ce", METHODS.make("pbt-ce"), 3),
+    "latents": Case("doors", Doors(), 2),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -88,13 +100,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def rows(folder: Path, index: int) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / f"strategies/{index:03d}/metrics.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / f"strategies/{index:03d}/metrics.jsonl").read_text().splitlines()
+    ]
 
 
 def test_a_population_gives_a_strategy_a_member(finished: Callable[[str], Path]) -> None:
     folder = finished("population")
     archive = rspo.load(folder)
-    assert [(s.index, s.round, s.member, s.latent) for s in archive] == [(0, 0, 0, 0), (1, 0, 1, 0), (2, 0, 2, 0)]
+    assert [(s.index, s.round, s.member, s.latent) for s in archive] == [
+        (0, 0, 0, 0),
+        (1, 0, 1, 0),
+        (2, 0, 2, 0),
+    ]
     assert [len(s.evaluation.distance) for s in archive] == [0, 1, 2]
     for one, other in ((0, 1), (0, 2), (1, 2)):
         assert not same(archive[one].policy, archive[other].policy)
@@ -103,7 +122,9 @@ def test_a_population_gives_a_strategy_a_member(finished: Callable[[str], Path])
         own = rows(folder, index)
         assert [row["update"] for row in own] == list(range(1, UPDATES + 1))
         for row in own:  # to each member, and to oneself there is none
-            assert [distance > 0 for distance in row["distance_to"]] == [i != index for i in range(3)]
+            assert [distance > 0 for distance in row["distance_to"]] == [
+                i != index for i in range(3)
+            ]
     assert archive[2].evaluation.greedy_return_mean == 1.0
 
 
@@ -129,7 +150,8 @@ class Killed(BaseException):
 
 
 def killed_in(patch: pytest.MonkeyPatch, method: str, moment: int, after: bool) -> None:
-    """At the `moment`-th call of a method of `Run`'s, from 1, before it does anything or after it has."""
+    """At the `moment`-th call of a method of `Run`'s, from 1, before it does anything or after it
+    has."""
     original, calls = getattr(Run, method), []
 
     def fatal(self: Run, *arguments: Any) -> Any:
@@ -187,13 +209,18 @@ def test_what_is_trained_is_not_trained_again(
         killed_in(patch, "_save_strategy", 1, after=True)
         with pytest.raises(Killed):
             case.run(folder)
-    monkeypatch.setattr("rspo.search.loop.make_trainer", lambda *_: pytest.fail("it is trained again"))
+    monkeypatch.setattr(
+        "rspo.search.loop.make_trainer", lambda *_: pytest.fail("it is trained again")
+    )
     rspo.resume(folder, env=case.env, quiet=True)
     assert results(folder) == results(finished("population"))
 
 
-def test_a_kept_policy_plays_its_own_latent_whatever_others_are_given(finished: Callable[[str], Path]) -> None:
-    """As a rival of policies in training: episodes have latents of theirs, which are not the kept one's."""
+def test_a_kept_policy_plays_its_own_latent_whatever_others_are_given(
+    finished: Callable[[str], Path],
+) -> None:
+    """As a rival of policies in training: episodes have latents of theirs, which are not the kept
+    one's."""
     archive = rspo.load(finished("latents"))
     obs = jnp.broadcast_to(jnp.eye(3)[0], (4, 1, 3))
     for strategy in archive:

@@ -1,4 +1,5 @@
-"""The words of a command, read by tyro; what it refuses in a box of several lines is said in one sentence."""
+"""The words of a command, read by tyro; what it refuses in a box of several lines is said in one
+sentence."""
 
 import contextlib
 import io
@@ -19,8 +20,14 @@ IN_OUR_WORDS = (
         r"Error parsing (--\S+): invalid literal for int\(\) with base 10: (.+)",
         r"\1 is \2, but it must be a whole number.",
     ),
-    (r"Error parsing (--\S+): could not convert string to float: (.+)", r"\1 is \2, but it must be a number."),
-    (r"Error parsing (--\S+): Could not parse .* \[(.+)\] into .*float.*", r"\1 is \2, but each must be a number."),
+    (
+        r"Error parsing (--\S+): could not convert string to float: (.+)",
+        r"\1 is \2, but it must be a number.",
+    ),
+    (
+        r"Error parsing (--\S+): Could not parse .* \[(.+)\] into .*float.*",
+        r"\1 is \2, but each must be a number.",
+    ),
     *(
         (
             rf"Error parsing \[?(\S+?)\]?: no type matching {{None}}\|{kind} .* from \[(.+?)\].*",
@@ -28,10 +35,16 @@ IN_OUR_WORDS = (
         )
         for kind, number in NUMBERS.items()
     ),
-    (r"invalid choice (.+) for argument '(.+)'. Expected one of \((.+)\)\.", r"\2 is \1, but it must be one of \3."),
+    (
+        r"invalid choice (.+) for argument '(.+)'. Expected one of \((.+)\)\.",
+        r"\2 is \1, but it must be one of \3.",
+    ),
     (r"Missing value for argument '(.+)'. Expected 1 values\.", r"\1 needs a value."),
     (r"Missing value for argument '(.+)'. Expected (\d+) values\.", r"\1 needs \2 values."),
-    (r"Missing from (rspo \w+): PATH .*", r"\1 needs a run folder, such as `\1 runs/four-goals-easy-rspo-seed0`."),
+    (
+        r"Missing from (rspo \w+): PATH .*",
+        r"\1 needs a run folder, such as `\1 runs/four-goals-easy-rspo-seed0`.",
+    ),
 )
 
 
@@ -40,7 +53,8 @@ def parse(kind: type[T], arguments: list[str], prog: str, default: T | None = No
     for word in arguments:
         if len(word) > LONGEST:  # tyro would take minutes to say what else could have been meant
             raise InputError(
-                f"{shorten(repr(word), 60)} is longer than any option. `{prog} --help` explains all options."
+                f"{shorten(repr(word), 60)} is longer than any option. `{prog} --help` explains "
+                "all options."
             )
     said = io.StringIO()
     try:
@@ -51,7 +65,9 @@ def parse(kind: type[T], arguments: list[str], prog: str, default: T | None = No
     except SystemExit as end:
         if end.code == 0:  # it was asked for help
             raise
-        raise InputError(f"{_sentence(said.getvalue())} `{prog} --help` explains all options.") from None
+        raise InputError(
+            f"{_sentence(said.getvalue())} `{prog} --help` explains all options."
+        ) from None
 
 
 def _sentence(box: str) -> str:
@@ -62,5 +78,12 @@ def _sentence(box: str) -> str:
     for pattern, ours in IN_OUR_WORDS:
         if match := re.fullmatch(pattern, what):
             return match.expand(ours)
-    meant = [name for part in rest if "Perhaps you meant" in part for name in re.findall(r"^(--[\w.-]+)", part, re.M)]
-    return f"{what.rstrip('.')}." + (f" Did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else "")
+    meant = [
+        name
+        for part in rest
+        if "Perhaps you meant" in part
+        for name in re.findall(r"^(--[\w.-]+)", part, re.M)
+    ]
+    return f"{what.rstrip('.')}." + (
+        f" Did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else ""
+    )

@@ -58,11 +58,14 @@ class Resume:
 
 @dataclass
 class Play:
-    """Watch a strategy in the terminal, or draw it: all strategies as one picture, or episodes as a film."""
+    """Watch a strategy in the terminal, or draw it: all strategies as one picture, or episodes as a
+    film."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
-    strategy: Annotated[tyro.conf.Positional[int | None], tyro.conf.arg(metavar="[STRATEGY]")] = None
+    strategy: Annotated[tyro.conf.Positional[int | None], tyro.conf.arg(metavar="[STRATEGY]")] = (
+        None
+    )
     """The strategy's number; without it, all of them in turn."""
     episodes: int = 1
     """Episodes to show of each."""
@@ -94,7 +97,9 @@ def main() -> NoReturn:
     """The entry point `rspo`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a name that a terminal cannot show is no reason to fail
+            stream.reconfigure(
+                errors="replace"
+            )  # a name that a terminal cannot show is no reason to fail
     warnings.formatwarning = _warning  # type: ignore[assignment]
     try:
         code = run(sys.argv[1:])
@@ -110,7 +115,10 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # `rspo list | head`
             sys.exit(0)
-        print(f"rspo: Cannot write the result: {printable(str(error.strerror or error))}.", file=sys.stderr)
+        print(
+            f"rspo: Cannot write the result: {printable(str(error.strerror or error))}.",
+            file=sys.stderr,
+        )
         sys.exit(1)
 
 
@@ -135,7 +143,9 @@ def run(arguments: list[str]) -> int:
         print(f"rspo {importlib.metadata.version('rspo')}")
         return 0
     if verb not in VERBS:
-        raise InputError(f"Unknown command '{verb}'. {suggestion(verb, VERBS)} `rspo --help` explains them.")
+        raise InputError(
+            f"Unknown command '{verb}'. {suggestion(verb, VERBS)} `rspo --help` explains them."
+        )
     return VERBS[verb](rest)
 
 
@@ -144,7 +154,10 @@ def list_(arguments: list[str]) -> int:
     parse(_Nothing, arguments, "rspo list")
     from rspo.registry import ENVIRONMENTS, METHODS
 
-    for title, entries in (("environments", ENVIRONMENTS.summaries()), ("objectives", METHODS.summaries())):
+    for title, entries in (
+        ("environments", ENVIRONMENTS.summaries()),
+        ("objectives", METHODS.summaries()),
+    ):
         print(title)
         for name, summary in entries.items():
             _say(f"  {name:20} {summary}")
@@ -161,12 +174,15 @@ def discover(arguments: list[str]) -> int:
     from rspo import api
 
     config, out, log = parse_discover(arguments)
-    out = out or free_folder(re.sub("[:/]", "-", f"{config.env[:100]}-{config.objective}-seed{config.seed}"))
+    out = out or free_folder(
+        re.sub("[:/]", "-", f"{config.env[:100]}-{config.objective}-seed{config.seed}")
+    )
     return finish(api.discover(config.env, config=config, out=out, log=log), out)
 
 
 def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
-    """The configuration that flags, a configuration file and the preset give together, the former over the latter."""
+    """The configuration that flags, a configuration file and the preset give together, the former
+    over the latter."""
     from rspo.config import Config, merge
     from rspo.presets import preset
 
@@ -183,17 +199,22 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
         log: Literal["tensorboard", "wandb"] | None = None
         """Pass metrics on to TensorBoard (RUN/tensorboard) or Weights & Biases too."""
 
-    # What the other flags mean depends on the environment and the method, so these are looked at first.
+    # What the other flags mean depends on the environment and the method, so these are looked at
+    # first.
     file = _value_of("--config", arguments)
     settings = _read_toml(Path(file)) if file else {}
     env = _environment_in(arguments) or settings.get("env", "")
     if not isinstance(env, str):
-        raise InputError(f"{file} sets 'env' to {env!r}, but it must be the name of an environment; see `rspo list`.")
+        raise InputError(
+            f"{file} sets 'env' to {env!r}, but it must be the name of an environment; see `rspo "
+            "list`."
+        )
     objective = _value_of("--objective", arguments) or settings.get("objective", "rspo")
     asked_for_help = {"-h", "--help"} & set(arguments)
     if not env and not asked_for_help:
         raise InputError(
-            "rspo discover needs an environment, such as `rspo discover four-goals-easy`; see `rspo list`."
+            "rspo discover needs an environment, such as `rspo discover four-goals-easy`; see "
+            "`rspo list`."
         )
     default = merge(preset(env or "four-goals-easy", objective), settings, file or "")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
@@ -213,14 +234,19 @@ def _value_of(flag: str, arguments: list[str]) -> str | None:
 
 
 def _environment_in(arguments: list[str]) -> str | None:
-    """The environment's name, wherever it stands among the flags; an unknown one only where it is no flag's value."""
+    """The environment's name, wherever it stands among the flags; an unknown one only where it is
+    no flag's value."""
     from rspo.registry import ENVIRONMENTS
 
     valued = {
-        i + 1 for i, argument in enumerate(arguments) if argument in ("--out", "--config", "--objective", "--log")
+        i + 1
+        for i, argument in enumerate(arguments)
+        if argument in ("--out", "--config", "--objective", "--log")
     }
     known = [
-        argument for i, argument in enumerate(arguments) if i not in valued and argument in ENVIRONMENTS.summaries()
+        argument
+        for i, argument in enumerate(arguments)
+        if i not in valued and argument in ENVIRONMENTS.summaries()
     ]
     pairs = zip(["", *arguments], arguments, strict=False)
     free = [word for before, word in pairs if not before.startswith("-") and word[:1].isalpha()]
@@ -239,7 +265,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except RecursionError:
         settings = None
     if settings is None or store.too_deep(settings):
-        raise InputError(f"{path} is nested deeper than settings are: they are single ones, or in one [table].")
+        raise InputError(
+            f"{path} is nested deeper than settings are: they are single ones, or in one [table]."
+        )
     return settings
 
 
@@ -259,12 +287,19 @@ def finish(archive: "Archive", out: Path) -> int:
     if len(archive):
         Console().print(strategy_table(archive))
     if archive.interrupted:
-        _say(f"Stopped early; everything found is in {out}. Go on with: rspo resume {shlex.quote(str(out))}")
+        _say(
+            f"Stopped early; everything found is in {out}. Go on with: rspo resume "
+            f"{shlex.quote(str(out))}"
+        )
         return interrupt.CODE
     pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
         _say(f"Pictures: {', '.join(map(str, pictures))}")
-    watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0" if make(archive.config.env).drawable else ""
+    watch = (
+        f" Watch one with: rspo play {shlex.quote(str(out))} 0"
+        if make(archive.config.env).drawable
+        else ""
+    )
     _say(f"Kept in {out}.{watch}")
     _say(f"See all of them: open {out / 'report.html'} in a browser")
     return 0
@@ -277,7 +312,9 @@ def report(arguments: list[str]) -> int:
     from rspo.report import write_comparison, write_report
 
     if not options.runs:
-        raise InputError("rspo report needs a run folder, such as `rspo report runs/four-goals-easy-rspo-seed0`.")
+        raise InputError(
+            "rspo report needs a run folder, such as `rspo report runs/four-goals-easy-rspo-seed0`."
+        )
     if len(options.runs) == 1:
         path = write_report(options.runs[0], options.out)
     else:
@@ -291,7 +328,9 @@ def resume(arguments: list[str]) -> int:
     from rspo import api
 
     options = parse(Resume, arguments, "rspo resume")
-    return finish(api.resume(options.run, iterations=options.iterations, log=options.log), options.run)
+    return finish(
+        api.resume(options.run, iterations=options.iterations, log=options.log), options.run
+    )
 
 
 def evaluate(arguments: list[str]) -> int:
@@ -320,7 +359,9 @@ def play(arguments: list[str]) -> int:
     archive = api.load(options.run)
     _check_play(options, len(archive))
     chosen = list(archive) if options.strategy is None else [archive[options.strategy]]
-    episodes = [draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen]
+    episodes = [
+        draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen
+    ]
     if options.svg is not None:
         draw.save_svg(options.svg, chosen, episodes)
         _say(f"Drew {len(chosen)} strategies into {options.svg}")
@@ -334,7 +375,13 @@ def play(arguments: list[str]) -> int:
     return 0
 
 
-def _film(path: Path, speed: float, env: "AnyEnv", chosen: list["Strategy"], episodes: list[list["Episode"]]) -> int:
+def _film(
+    path: Path,
+    speed: float,
+    env: "AnyEnv",
+    chosen: list["Strategy"],
+    episodes: list[list["Episode"]],
+) -> int:
     from rspo.screen.film import save_film
 
     titles = [printable(f"{s.index}: {s.descriptor or s.status}", NAME) for s in chosen]
@@ -348,7 +395,9 @@ def _check_file(flag: str, path: Path | None, *endings: str) -> None:
     if path is not None and path.suffix.lower() not in endings:
         own = {".gif": "--gif", ".mp4": "--mp4", ".svg": "--svg"}.get(path.suffix.lower())
         meant = f" Did you mean {own}?" if own and flag != "--out" else ""
-        raise InputError(f"{flag} is {str(path)!r}, but its name must end with {' or '.join(endings)}.{meant}")
+        raise InputError(
+            f"{flag} is {str(path)!r}, but its name must end with {' or '.join(endings)}.{meant}"
+        )
 
 
 def _check_files(options: Play) -> None:
@@ -361,22 +410,30 @@ def _check_files(options: Play) -> None:
 
 def _check_play(options: Play, count: int) -> None:
     if count == 0:
-        raise InputError(f"There are no strategies in {options.run} yet. Go on with `rspo resume {options.run}`.")
+        raise InputError(
+            f"There are no strategies in {options.run} yet. Go on with `rspo resume {options.run}`."
+        )
     if options.strategy is not None and not 0 <= options.strategy < count:
-        raise InputError(f"There is no strategy {options.strategy} in {options.run}: it has 0 to {count - 1}.")
+        raise InputError(
+            f"There is no strategy {options.strategy} in {options.run}: it has 0 to {count - 1}."
+        )
     if not 1 <= options.episodes <= 1000:
         raise InputError(f"episodes is {options.episodes}, but it must be from 1 to 1000.")
     if not 0 <= options.seed < 2**32:
         raise InputError(f"seed is {options.seed}, but it must be from 0 to {2**32 - 1}.")
     if not 0 < options.speed < math.inf:
-        raise InputError(f"speed is {options.speed}, but it must be greater than 0, in steps a second.")
+        raise InputError(
+            f"speed is {options.speed}, but it must be greater than 0, in steps a second."
+        )
 
 
 def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None:
     """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
     from rspo.screen import draw
 
-    title = printable(f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip(), NAME)
+    title = printable(
+        f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip(), NAME
+    )
     frames = [draw.text(scene) for scene in episode.scenes]
     for t, frame in enumerate(frames):
         last = t == len(frames) - 1
@@ -390,7 +447,14 @@ def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None
                 print(f"\x1b[{frame.count(chr(10)) + 2}A", end="")  # back up, to draw over it
 
 
-VERBS = {"list": list_, "discover": discover, "resume": resume, "evaluate": evaluate, "play": play, "report": report}
+VERBS = {
+    "list": list_,
+    "discover": discover,
+    "resume": resume,
+    "evaluate": evaluate,
+    "play": play,
+    "report": report,
+}
 
 USAGE = """\
 rspo: discover many different good strategies for one task

@@ -1,7 +1,8 @@
-"""Work shared among devices, which on a CPU are its cores, and cut into pieces that fit a core's cache.
+"""Work shared among devices, which on a CPU are its cores, and cut into pieces that fit a core's
+cache.
 
-XLA splits single operations over the threads of one device, which gains little for networks this small. One device a
-core, each with its share of the episodes, gains more.
+XLA splits single operations over the threads of one device, which gains little for networks this
+small. One device a core, each with its share of the episodes, gains more.
 """
 
 import contextlib
@@ -21,10 +22,13 @@ _PLAYERS: int | None = None  # how many processes play, where that was said
 
 
 def use_cores(devices: int | None = None, players: int | None = None) -> None:
-    """Make every usable core a device of JAX's, or as many as given, with a thread each; must come before anything else
-    touches a device. `players` is how many processes play a host environment, at first as many as there are devices."""
+    """Make every usable core a device of JAX's, or as many as given, with a thread each; must come
+    before anything else touches a device. `players` is how many processes play a host environment,
+    at first as many as there are devices."""
     global _PLAYERS
-    with contextlib.suppress(RuntimeError):  # the caller has used JAX before and keeps the devices that it chose
+    with contextlib.suppress(
+        RuntimeError
+    ):  # the caller has used JAX before and keeps the devices that it chose
         jax.config.update("jax_num_cpu_devices", devices or cores())
         if devices is not None:
             with _environment("NPROC", str(devices)):  # as many threads are XLA's at least
@@ -61,7 +65,8 @@ def everywhere() -> NamedSharding:
 
 
 def share(leaf: Array, axis: int) -> Array:
-    """Give every device its share of this axis, the episodes for one, if it can be divided evenly."""
+    """Give every device its share of this axis, the episodes for one, if it can be divided
+    evenly."""
     if leaf.shape[axis] % jax.device_count():
         return leaf
     spec = PartitionSpec(*(None,) * axis, "cores")
@@ -69,7 +74,8 @@ def share(leaf: Array, axis: int) -> Array:
 
 
 def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:
-    """The sum of `function(piece, rest)` over all pieces of a batch, leaves [T, N, A, ...]; pieces come as [B, ...]."""
+    """The sum of `function(piece, rest)` over all pieces of a batch, leaves [T, N, A, ...]; pieces
+    come as [B, ...]."""
     if not _divides(batch):
         return _sum_over_pieces(function, batch, rest)
 
@@ -82,7 +88,8 @@ def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any)
 
 
 def map_samples(function: Callable[[Any, Any], Array], batch: Any, rest: Any) -> Array:
-    """`function(piece, rest)` of all pieces of a batch, leaves [T, N, A, ...], put together in the batch's shape."""
+    """`function(piece, rest)` of all pieces of a batch, leaves [T, N, A, ...], put together in the
+    batch's shape."""
     if not _divides(batch):
         return _map_pieces(function, batch, rest)
     return _on_each(lambda batch, rest: _map_pieces(function, batch, rest), EPISODES)(batch, rest)
@@ -95,11 +102,14 @@ def _divides(batch: Any) -> bool:
 
 def _on_each(function: Callable[[Any, Any], Any], out: PartitionSpec) -> Callable[[Any, Any], Any]:
     """`function(batch, rest)` on every device's share of the batch."""
-    return jax.shard_map(function, mesh=mesh(), in_specs=(EPISODES, PartitionSpec()), out_specs=out, check_vma=False)
+    return jax.shard_map(
+        function, mesh=mesh(), in_specs=(EPISODES, PartitionSpec()), out_specs=out, check_vma=False
+    )
 
 
 def _cut(batch: Any) -> tuple[Any, bool]:
-    """The samples in a row [B, ...], or [B / PIECE, PIECE, ...] and true, where that divides them."""
+    """The samples in a row [B, ...], or [B / PIECE, PIECE, ...] and true, where that divides
+    them."""
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), batch)
     size = jax.tree.leaves(flat)[0].shape[0]
     if size <= PIECE or size % PIECE:
@@ -109,7 +119,11 @@ def _cut(batch: Any) -> tuple[Any, bool]:
 
 def _map_pieces(function: Callable[[Any, Any], Array], batch: Any, rest: Any) -> Array:
     pieces, several = _cut(batch)
-    result = jax.lax.map(lambda piece: function(piece, rest), pieces) if several else function(pieces, rest)
+    result = (
+        jax.lax.map(lambda piece: function(piece, rest), pieces)
+        if several
+        else function(pieces, rest)
+    )
     return result.reshape(*jax.tree.leaves(batch)[0].shape[:3], *result.shape[1 + several :])
 
 
@@ -119,5 +133,5 @@ def _sum_over_pieces(function: Callable[[Any, Any], Any], batch: Any, rest: Any)
         return function(pieces, rest)
     shapes = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], pieces), rest)
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    add = lambda total, piece: (jax.tree.map(jnp.add, total, function(piece, rest)), None)  # noqa: E731
+    add = lambda total, piece: (jax.tree.map(jnp.add, total, function(piece, rest)), None)
     return jax.lax.scan(add, nothing, pieces)[0]

@@ -1,10 +1,13 @@
-"""Action distributions. They run on NumPy and JAX arrays alike, through the array API that both share."""
+"""Action distributions. They run on NumPy and JAX arrays alike, through the array API that both
+share."""
 
 import math
 from typing import Any, Literal, NamedTuple
 
 Array = Any  # numpy.ndarray or jax.Array
-FORBIDDEN = -1e9  # the logit of a choice that is not allowed: its probability is exactly 0, its logarithm finite
+FORBIDDEN = (
+    -1e9
+)  # the logit of a choice that is not allowed: its probability is exactly 0, its logarithm finite
 
 
 class Noise(NamedTuple):
@@ -15,7 +18,8 @@ class Noise(NamedTuple):
 
 
 class Categorical(NamedTuple):
-    """A choice among n, by unnormalised log-probabilities [..., n]; with a mask [..., n], among those it allows."""
+    """A choice among n, by unnormalised log-probabilities [..., n]; with a mask [..., n], among
+    those it allows."""
 
     logits: Array
     mask: Array | None = None
@@ -24,7 +28,9 @@ class Categorical(NamedTuple):
         """The same among fewer choices: no other is ever drawn, likely or uncertain."""
         if mask is None:
             return self
-        return Categorical(self.logits.__array_namespace__().where(mask, self.logits, FORBIDDEN), mask)
+        return Categorical(
+            self.logits.__array_namespace__().where(mask, self.logits, FORBIDDEN), mask
+        )
 
     @property
     def noise(self) -> Noise:
@@ -37,17 +43,21 @@ class Categorical(NamedTuple):
         return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
     def sample(self, uniform: Array) -> Array:
-        """The choice whose slice of the cumulative distribution holds `uniform` [...]: one number an action, however
-        many choices, which is several times cheaper than a Gumbel draw for each."""
+        """The choice whose slice of the cumulative distribution holds `uniform` [...]: one number
+        an action, however many choices, which is several times cheaper than a Gumbel draw for
+        each."""
         xp = self.logits.__array_namespace__()
         cumulative = xp.cumulative_sum(xp.exp(self.log_probs), axis=-1)
         if self.mask is None:
             above = uniform[..., None] >= cumulative[..., :-1]
             return xp.sum(xp.astype(above, xp.int32), axis=-1, dtype=xp.int32)
-        # Sums round: only who looks at the mask never falls into the slice of a choice that has no width.
+        # Sums round: only who looks at the mask never falls into the slice of a choice that has no
+        # width.
         reached = self.mask & (cumulative > uniform[..., None])
         last = self.mask.shape[-1] - 1 - xp.argmax(xp.flip(self.mask, axis=-1), axis=-1)
-        return xp.astype(xp.where(xp.any(reached, axis=-1), xp.argmax(reached, axis=-1), last), xp.int32)
+        return xp.astype(
+            xp.where(xp.any(reached, axis=-1), xp.argmax(reached, axis=-1), last), xp.int32
+        )
 
     def mode(self) -> Array:
         xp = self.logits.__array_namespace__()
@@ -66,7 +76,8 @@ class Categorical(NamedTuple):
 
 
 class Gaussian(NamedTuple):
-    """Independent normal numbers by their means [..., D] and the logarithms of their deviations [D]."""
+    """Independent normal numbers by their means [..., D] and the logarithms of their deviations
+    [D]."""
 
     mean: Array
     log_std: Array
@@ -82,19 +93,27 @@ class Gaussian(NamedTuple):
         return self.mean
 
     def log_prob(self, action: Array) -> Array:
-        """The log-density, which has no upper bound: where a deviation is below 0.4 it can be positive."""
+        """The log-density, which has no upper bound: where a deviation is below 0.4 it can be
+        positive."""
         xp = self.mean.__array_namespace__()
-        terms = xp.square((action - self.mean) * xp.exp(-self.log_std)) / 2 + self.log_std + math.log(2 * math.pi) / 2
+        terms = (
+            xp.square((action - self.mean) * xp.exp(-self.log_std)) / 2
+            + self.log_std
+            + math.log(2 * math.pi) / 2
+        )
         return -xp.sum(terms, axis=-1)
 
     def distance(self, action: Array) -> Array:
-        """Half the squared distance from the mean: the part of -log_prob that is left at unit deviation."""
+        """Half the squared distance from the mean: the part of -log_prob that is left at unit
+        deviation."""
         xp = self.mean.__array_namespace__()
         return xp.sum(xp.square(action - self.mean), axis=-1) / 2
 
     def entropy(self) -> Array:
         xp = self.mean.__array_namespace__()
-        return xp.sum(xp.zeros_like(self.mean) + self.log_std + math.log(2 * math.pi * math.e) / 2, axis=-1)
+        return xp.sum(
+            xp.zeros_like(self.mean) + self.log_std + math.log(2 * math.pi * math.e) / 2, axis=-1
+        )
 
 
 class Uniform(NamedTuple):

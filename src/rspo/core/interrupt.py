@@ -1,12 +1,12 @@
 """Ctrl-C, a polite kill (SIGTERM) and a closed terminal (SIGHUP): where they take effect.
 
 A handler that raises does so wherever Python happens to be: in a callback of the garbage collector,
-where the exception is swallowed, or amid a computation of JAX's, which goes on while the interpreter is
-taken down around it. So while there is something to keep, the first signal is only noted, and `check`
-raises KeyboardInterrupt where that is safe; the second one ends at once.
+where the exception is swallowed, or amid a computation of JAX's, which goes on while the
+interpreter is taken down around it. So while there is something to keep, the first signal is only
+noted, and `check` raises KeyboardInterrupt where that is safe; the second one ends at once.
 
-Python's own handlers run on the main thread, once that is back from compiled code. A thread of our own
-hears of a signal at once, says so, and counts.
+Python's own handlers run on the main thread, once that is back from compiled code. A thread of our
+own hears of a signal at once, says so, and counts.
 """
 
 import contextlib
@@ -23,7 +23,9 @@ from typing import Any, NoReturn, TypeVar
 T = TypeVar("T")
 
 CODE = 130  # with which an interrupted process ends
-ECHO = 0.5  # seconds in which a signal is not a second one: a terminal and a wrapper may both pass on one Ctrl-C
+# seconds in which a signal is not a second one: a terminal and a wrapper may both pass on one
+# Ctrl-C
+ECHO = 0.5
 POLL = 0.1  # seconds between two looks for a signal, where something else is waited for
 SAID = "stopping after the current update; press Ctrl-C again to end at once"
 
@@ -83,7 +85,9 @@ class _Watch:
             end_at_once()
         else:
             self.twice = True
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # to be told again, knowing that
+            signal.pthread_kill(
+                threading.main_thread().ident or 0, signal.SIGINT
+            )  # to be told again, knowing that
 
 
 _watch: _Watch | None = None
@@ -97,8 +101,8 @@ def own_process() -> None:
 
 @contextlib.contextmanager
 def deferred(say: Callable[[str], None]) -> Iterator[None]:
-    """Meanwhile there is something to keep. In a process that is not ours this is about Ctrl-C alone, and only
-    on the main thread and where it would be a KeyboardInterrupt."""
+    """Meanwhile there is something to keep. In a process that is not ours this is about Ctrl-C
+    alone, and only on the main thread and where it would be a KeyboardInterrupt."""
     global _watch
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or not (_watch or usual):
@@ -119,7 +123,11 @@ def deferred(say: Callable[[str], None]) -> Iterator[None]:
 
 def asked() -> bool:
     """Whether to stop; on the main thread alone, which tells the others."""
-    if _watch is None or not _watch.asked or threading.current_thread() is not threading.main_thread():
+    if (
+        _watch is None
+        or not _watch.asked
+        or threading.current_thread() is not threading.main_thread()
+    ):
         return False
     _watch.known = True
     return True

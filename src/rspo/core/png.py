@@ -9,7 +9,9 @@ import numpy as np
 def png(pixels: np.ndarray) -> bytes:
     """Of colours [height, width, 3], 8 bits each."""
     height, width, _ = pixels.shape
-    rows = np.insert(pixels.reshape(height, -1), 0, 0, axis=1)  # each row says first that it is not filtered
+    rows = np.insert(
+        pixels.reshape(height, -1), 0, 0, axis=1
+    )  # each row says first that it is not filtered
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)

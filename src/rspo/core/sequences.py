@@ -1,7 +1,8 @@
 """Steps as sequences, which is what a policy with memory learns from and is scored on.
 
-A batch has leaves [T, N, A, ...]. Cut into chunks of L steps it has leaves [T / L, N, A, L, ...], so that its first
-three axes can still be dealt to devices and cut into pieces as those of single steps are.
+A batch has leaves [T, N, A, ...]. Cut into chunks of L steps it has leaves [T / L, N, A, L, ...],
+so that its first three axes can still be dealt to devices and cut into pieces as those of single
+steps are.
 """
 
 from typing import Any
@@ -15,7 +16,8 @@ from rspo.core.types import Samples
 
 
 def chunked(tree: Any, length: int) -> Any:
-    """Leaves [T, N, A, ...] -> [T / L, N, A, L, ...]; where L does not divide T, the end is filled up with zeros."""
+    """Leaves [T, N, A, ...] -> [T / L, N, A, L, ...]; where L does not divide T, the end is filled
+    up with zeros."""
 
     def one(leaf: Array) -> Array:
         missing = -leaf.shape[0] % length
@@ -37,8 +39,8 @@ def time_first(tree: Any) -> Any:
 
 
 def replayed(policy: Any, samples: Samples) -> Distribution:
-    """What a policy does at each of these steps [B], or [B, T] of whole episodes for one with memory, which then is its
-    own memory of them: the same axes."""
+    """What a policy does at each of these steps [B], or [B, T] of whole episodes for one with
+    memory, which then is its own memory of them: the same axes."""
     if not policy.recurrent:
         return policy.step((), samples.view)[1]
     played = policy.replay(*time_first((samples.view, samples.starts)))

@@ -33,8 +33,9 @@ class Discrete(NamedTuple):
 class Box(NamedTuple):
     """An action space of `n` real numbers, each between two bounds; an infinite bound is none.
 
-    A policy acts in units in which the bounds are -1 and 1, whatever the environment's own: one initial deviation then
-    suits every robot, and likelihoods do not depend on units. Where a bound is infinite its own units stay.
+    A policy acts in units in which the bounds are -1 and 1, whatever the environment's own: one
+    initial deviation then suits every robot, and likelihoods do not depend on units. Where a bound
+    is infinite its own units stay.
     """
 
     low: tuple[float, ...]
@@ -55,18 +56,25 @@ class Box(NamedTuple):
 
     @property
     def scale(self) -> tuple[np.ndarray, ...]:
-        """Both bounds, the middle and half the width, [n] each; 0 and 1 where there are no bounds."""
+        """Both bounds, the middle and half the width, [n] each; 0 and 1 where there are no
+        bounds."""
         return _scale(self)
 
     def to_env(self, action: Any) -> Any:
-        """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to the bounds."""
+        """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to
+        the bounds."""
         low, high, middle, half = self.scale
         xp = action.__array_namespace__()
-        return xp.minimum(xp.maximum(middle + half * action, low), high)  # a third of the time of NumPy's clip
+        return xp.minimum(
+            xp.maximum(middle + half * action, low), high
+        )  # a third of the time of NumPy's clip
 
     def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
-        """`to_env` for NumPy arrays [rows, n], one after another: without what takes longer than to compute."""
-        low, high, middle, half = (np.ascontiguousarray(np.broadcast_to(x, (rows, self.n))) for x in self.scale)
+        """`to_env` for NumPy arrays [rows, n], one after another: without what takes longer than to
+        compute."""
+        low, high, middle, half = (
+            np.ascontiguousarray(np.broadcast_to(x, (rows, self.n))) for x in self.scale
+        )
         maximum, minimum = np.maximum, np.minimum
         if (middle == 0).all() and (half == 1).all():
             return lambda action: minimum(maximum(action, low), high)

@@ -24,22 +24,30 @@ class Part(NamedTuple):
 
 
 def checked(hint: Any, value: Any, complaint: object) -> Any:
-    """`value` if it fits the type `hint`, integers as floats where these are wanted; else `complaint` and why."""
+    """`value` if it fits the type `hint`, integers as floats where these are wanted; else
+    `complaint` and why."""
     if hint is Any:
         return value
     if typing.is_typeddict(hint):
         return _table(hint, value, complaint)
     if typing.get_origin(hint) is Literal:
         if not isinstance(value, str) or value not in typing.get_args(hint):
-            raise InputError(f"{complaint}, but allowed are: {', '.join(map(str, typing.get_args(hint)))}.")
+            raise InputError(
+                f"{complaint}, but allowed are: {', '.join(map(str, typing.get_args(hint)))}."
+            )
         return value
     if typing.get_origin(hint) is tuple:
         return _tuple(typing.get_args(hint), value, complaint)
     if typing.get_origin(hint) is Mapping:
         if not isinstance(value, dict):
             raise InputError(f"{complaint}, but it must be a table.")
-        return {checked(str, k, complaint): checked(typing.get_args(hint)[1], v, complaint) for k, v in value.items()}
-    return _one_of(typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,), value, complaint)
+        return {
+            checked(str, k, complaint): checked(typing.get_args(hint)[1], v, complaint)
+            for k, v in value.items()
+        }
+    return _one_of(
+        typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,), value, complaint
+    )
 
 
 def _table(kind: Any, value: Any, complaint: object) -> dict[str, Any]:
@@ -50,7 +58,10 @@ def _table(kind: Any, value: Any, complaint: object) -> dict[str, Any]:
     for name in sorted(kind.__required_keys__ - value.keys()):
         raise InputError(f"{complaint}, but it must have '{name}'.")
     parts = {name: value[name] for name in hints if name in value}
-    return value | {name: checked(hints[name], part, Part(complaint, name, part)) for name, part in parts.items()}
+    return value | {
+        name: checked(hints[name], part, Part(complaint, name, part))
+        for name, part in parts.items()
+    }
 
 
 _hints = cache(typing.get_type_hints)
@@ -74,9 +85,18 @@ def _one_of(options: tuple[Any, ...], value: Any, complaint: object) -> Any:
         if typing.get_origin(option) is not None:
             if value is not None:
                 return checked(option, value, complaint)
-        elif option is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300:
+        elif (
+            option is float
+            and isinstance(value, int)
+            and not isinstance(value, bool)
+            and abs(value) < 10**300
+        ):
             return float(value)
-        elif isinstance(value, option) and not (option is int and (isinstance(value, bool) or abs(value) >= WHOLE)):
+        elif isinstance(value, option) and not (
+            option is int and (isinstance(value, bool) or abs(value) >= WHOLE)
+        ):
             return value
-    wanted = " or ".join("none" if option is types.NoneType else option.__name__ for option in options)
+    wanted = " or ".join(
+        "none" if option is types.NoneType else option.__name__ for option in options
+    )
     raise InputError(f"{complaint}, but it must be of type {wanted}.")

@@ -27,7 +27,8 @@ class Spec(NamedTuple):
     step_noise: int = 0
     """How many uniform numbers in [0, 1) one step consumes."""
     state_size: int = 0
-    """Numbers of the global state that a centralised critic sees; 0: it sees what the policy observes."""
+    """Numbers of the global state that a centralised critic sees; 0: it sees what the policy
+    observes."""
     features: int = 0
     """Numbers of which the reward is a weighted sum, for methods that draw other weights."""
 
@@ -51,7 +52,8 @@ def as_view(seen: Any) -> View:
 
 
 class Step(NamedTuple):
-    """What one step of one environment gives. There is no automatic reset: `obs` is always the one after the action."""
+    """What one step of one environment gives. There is no automatic reset: `obs` is always the one
+    after the action."""
 
     obs: Any  # [A, O], or a View of such arrays
     reward: Array  # [A]
@@ -62,8 +64,9 @@ class Step(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Single steps; the axes [T, N, A] stand before those given, or one axis of samples does. For a policy with
-    memory the time of a sequence comes right after these axes (`rspo.core.sequences`)."""
+    """Single steps; the axes [T, N, A] stand before those given, or one axis of samples does. For a
+    policy with memory the time of a sequence comes right after these axes
+    (`rspo.core.sequences`)."""
 
     view: View
     action: Array  # [] a choice, or [D] numbers in the policy's units
@@ -73,21 +76,25 @@ class Samples(NamedTuple):
 
 
 class Trajectory(eqx.Module):
-    """A batch of episodes, one a column, all of the horizon's length. One that terminates early stays frozen until
-    then, or, with the padding "restart", gives way to the next one."""
+    """A batch of episodes, one a column, all of the horizon's length. One that terminates early
+    stays frozen until then, or, with the padding "restart", gives way to the next one."""
 
     view: View  # [T, N, A, ...] before the action
     action: Array  # [T, N, A] choices, or [T, N, A, D] numbers in the policy's units
     log_prob: Array | None  # [T, N, A] under the policy that acted; None of a host environment
     reward: Array  # [T, N, A]
-    terminated: Array  # [T, N] true from the terminating step on; with "restart", at terminating steps alone
+    # [T, N] true from the terminating step on; with "restart", at terminating steps alone
+    terminated: Array
     live: Array  # [T, N] false on the frozen steps after termination
-    counted: Array  # [T, N, A] the steps that enter losses and likelihoods: those of living agents that are live, or
+    # [T, N, A] the steps that enter losses and likelihoods: those of living agents that are live,
+    # or
+    counted: Array
     # all after an early end too (`PPO.padding`)
     last: View  # [N, A, ...] after the last action
     state: Any = None  # the environment's own states [T, N, ...] after each action, when recorded
     start: Any = None  # those before the first action [N, ...], when recorded
-    truncated: Any = None  # [T, N] true at a step after which a host environment cut the episode short of the horizon
+    # [T, N] true at a step after which a host environment cut the episode short of the horizon
+    truncated: Any = None
     features: Any = None  # [T, N, F] where the environment has them
 
     @property
@@ -101,7 +108,8 @@ class Trajectory(eqx.Module):
 
     @property
     def ended(self) -> Array:
-        """[T, N] true where an episode ended before the horizon, or a host environment cut it short."""
+        """[T, N] true where an episode ended before the horizon, or a host environment cut it
+        short."""
         return self.terminated if self.truncated is None else self.terminated | self.truncated
 
     @property
@@ -131,7 +139,8 @@ class Descriptor(NamedTuple):
     label: str
     stats: Mapping[str, float]
     clear: bool = True
-    """False if the episodes show no one strategy: such a label is distinct only as that of the first good policy."""
+    """False if the episodes show no one strategy: such a label is distinct only as that of the
+    first good policy."""
 
 
 class Played(NamedTuple):
@@ -139,11 +148,14 @@ class Played(NamedTuple):
 
     label: str | None  # of its descriptor
     stats: Mapping[str, float]  # the same
-    episodes: Callable[[], Trajectory]  # plays its greedy evaluation episodes again, recorded (NumPy)
+    episodes: Callable[
+        [], Trajectory
+    ]  # plays its greedy evaluation episodes again, recorded (NumPy)
 
 
 class Shape(NamedTuple):
-    """One thing to draw, in the environment's own coordinates: a disc, or a limb with round ends."""
+    """One thing to draw, in the environment's own coordinates: a disc, or a limb with round
+    ends."""
 
     role: str  # "agent", "goal", ...: renderers choose the colour by it
     x: float

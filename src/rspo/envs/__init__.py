@@ -1,1 +1,2 @@
-"""The worlds: one file each, the contract in `base`, other libraries' environments through `adapters`."""
+"""The worlds: one file each, the contract in `base`, other libraries' environments through
+`adapters`."""

@@ -1,13 +1,14 @@
 """The contracts of the two kinds of environment: in JAX, or on the host.
 
-A JAX environment is a set of pure functions of one instance; the collector maps them over a batch inside a jitted
-program. Randomness comes in as `noise`, plain uniform numbers that the collector draws for the whole batch at once:
-drawing a key for every environment costs more than the games themselves, and a game that is a function of its noise can
-be replayed and checked against any other implementation, step by step.
+A JAX environment is a set of pure functions of one instance; the collector maps them over a batch
+inside a jitted program. Randomness comes in as `noise`, plain uniform numbers that the collector
+draws for the whole batch at once: drawing a key for every environment costs more than the games
+themselves, and a game that is a function of its noise can be replayed and checked against any other
+implementation, step by step.
 
-A host environment is stateful, on the CPU, written in whatever there is. The collector steps a batch of instances
-together and keeps several batches going, one per core: each in a process of its own where the environment can be made
-by name, else in threads.
+A host environment is stateful, on the CPU, written in whatever there is. The collector steps a
+batch of instances together and keeps several batches going, one per core: each in a process of its
+own where the environment can be made by name, else in threads.
 """
 
 import abc
@@ -35,7 +36,8 @@ class World:
         return None
 
     def scene(self, state: Any) -> Sequence[Shape]:
-        """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no drawing."""
+        """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no
+        drawing."""
         return ()
 
     def backdrop(self) -> Sequence[Shape]:
@@ -43,17 +45,19 @@ class World:
         return ()
 
     def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
-        """Grids [y, x] to show of the (recorded, NumPy) episodes, y upwards, each under a short title."""
+        """Grids [y, x] to show of the (recorded, NumPy) episodes, y upwards, each under a short
+        title."""
         return {}
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
-        """What to draw of a finished run's strategies, by number and name: SVG texts by file name, for the run folder
-        (`rspo.core.charts` helps). The report shows those of single strategies too, whose file names begin with their
-        number, such as "000-gait.svg"."""
+        """What to draw of a finished run's strategies, by number and name: SVG texts by file name,
+        for the run folder (`rspo.core.charts` helps). The report shows those of single strategies
+        too, whose file names begin with their number, such as "000-gait.svg"."""
         return {}
 
     def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
-        """The same by the environment's own renderer, as PNG files by name; NoRendererError where it cannot draw."""
+        """The same by the environment's own renderer, as PNG files by name; NoRendererError where
+        it cannot draw."""
         return {}
 
     @property
@@ -79,7 +83,8 @@ class Env(eqx.Module, World):
 
 
 class HostStep(NamedTuple):
-    """What one step of K instances gives. There is no automatic reset: `obs` is always the one after the action."""
+    """What one step of K instances gives. There is no automatic reset: `obs` is always the one
+    after the action."""
 
     obs: Any  # [K, A, O], or a View of such arrays
     reward: np.ndarray  # [K, A]
@@ -90,20 +95,22 @@ class HostStep(NamedTuple):
 
 
 class Instances(abc.ABC):
-    """Some instances of one host environment; `which` of them is always in ascending order. Only one thread uses them
-    at a time, not always the same."""
+    """Some instances of one host environment; `which` of them is always in ascending order. Only
+    one thread uses them at a time, not always the same."""
 
     @abc.abstractmethod
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> Any:
-        """Begin an episode in each of the instances `which` [K], the seed decides which one: obs [K, A, O], or a View
-        of such arrays."""
+        """Begin an episode in each of the instances `which` [K], the seed decides which one: obs
+        [K, A, O], or a View of such arrays."""
 
     @abc.abstractmethod
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
-        """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their own units."""
+        """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their
+        own units."""
 
     def state(self) -> Any:
-        """What `describe` and drawings need to know of all the instances: leaves [size, ...] of their own memory."""
+        """What `describe` and drawings need to know of all the instances: leaves [size, ...] of
+        their own memory."""
         return None
 
 
@@ -132,13 +139,14 @@ class HostEnv(World, abc.ABC):
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Between which numbers its observations lie, [A, O] each, as far as it says so; who looks at them warns of
-        others."""
+        """Between which numbers its observations lie, [A, O] each, as far as it says so; who looks
+        at them warns of others."""
         return None
 
     @property
     def can_restart(self) -> bool:
-        """Whether single instances can be reset while the others go on, as `ppo.padding` "restart" asks for."""
+        """Whether single instances can be reset while the others go on, as `ppo.padding` "restart"
+        asks for."""
         return True
 
 

@@ -1,5 +1,6 @@
-"""What an environment's author may add: names, drawings, heat maps, pictures. A run that was trained is worth keeping
-whatever becomes of these, so what fails is named in one line and left out."""
+"""What an environment's author may add: names, drawings, heat maps, pictures. A run that was
+trained is worth keeping whatever becomes of these, so what fails is named in one line and left
+out."""
 
 import json
 import warnings
@@ -24,8 +25,11 @@ class LeftOut(RspoWarning):
         self.method = method
 
 
-def decorated(env: AnyEnv, method: str, make: Callable[[], T], otherwise: T, so: str = "it is left out") -> T:
-    """What `make` gives, which calls this method of the environment's; if that raises, a line, and `otherwise`."""
+def decorated(
+    env: AnyEnv, method: str, make: Callable[[], T], otherwise: T, so: str = "it is left out"
+) -> T:
+    """What `make` gives, which calls this method of the environment's; if that raises, a line, and
+    `otherwise`."""
     try:
         return make()
     except NoRendererError:
@@ -37,7 +41,8 @@ def decorated(env: AnyEnv, method: str, make: Callable[[], T], otherwise: T, so:
 
 
 def described(env: AnyEnv, sampled: Trajectory, greedy: Trajectory) -> dict[str, Any]:
-    """The name of what episodes show, as fields of an `Evaluation`; none where an environment has no names."""
+    """The name of what episodes show, as fields of an `Evaluation`; none where an environment has
+    no names."""
 
     def describe() -> dict[str, Any]:
         names = [_descriptor(env.describe(trajectory)) for trajectory in (greedy, sampled)]
@@ -52,15 +57,23 @@ def _descriptor(found: Any) -> dict[str, Any] | None:
     if found is None:
         return None
     if not isinstance(getattr(found, "label", None), str):
-        raise TypeError(f"it must give a rspo.core.types.Descriptor with a label, or None, not {found!r}")
+        raise TypeError(
+            f"it must give a rspo.core.types.Descriptor with a label, or None, not {found!r}"
+        )
     # NumPy's numbers are none of JSON's.
-    stats = {_text(name): value if type(value) is int else float(value) for name, value in dict(found.stats).items()}
+    stats = {
+        _text(name): value if type(value) is int else float(value)
+        for name, value in dict(found.stats).items()
+    }
     return {"descriptor": found.label, "clear": bool(found.clear), "stats": stats}
 
 
 def heatmaps(env: AnyEnv, trajectory: Trajectory) -> dict[str, np.ndarray]:
     def grids() -> dict[str, np.ndarray]:
-        found = {_text(name): np.asarray(grid, np.float32) for name, grid in env.heatmaps(trajectory).items()}
+        found = {
+            _text(name): np.asarray(grid, np.float32)
+            for name, grid in env.heatmaps(trajectory).items()
+        }
         for name, grid in found.items():
             if grid.ndim != 2 or not grid.size:
                 raise ValueError(f"'{name}' has shape {grid.shape}, but a grid is [y, x]")
@@ -83,7 +96,9 @@ def backdrop(env: AnyEnv) -> list[list[Any]]:
     return decorated(env, "backdrop", shapes, [])
 
 
-def files(env: AnyEnv, method: str, make: Callable[[], Mapping[str, Any]], suffix: str) -> dict[str, Any]:
+def files(
+    env: AnyEnv, method: str, make: Callable[[], Mapping[str, Any]], suffix: str
+) -> dict[str, Any]:
     """Pictures by file name, for a run folder."""
 
     def drawn() -> dict[str, Any]:

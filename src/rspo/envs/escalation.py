@@ -1,12 +1,15 @@
-"""Escalation (paper, section 4.2 and appendix): two agents follow a light on a 5 x 5 grid, for as long as both do.
+"""Escalation (paper, section 4.2 and appendix): two agents follow a light on a 5 x 5 grid, for as
+long as both do.
 
 A step: both agents walk (`grid.ACTIONS`; the wall stops them; they may share a cell). Then,
-- if both stand on the light, each gets 1, the cooperation length L grows by 1, and the light moves to a random adjacent
+- if both stand on the light, each gets 1, the cooperation length L grows by 1, and the light moves
+  to a random adjacent
   cell of the grid. The first such meeting begins the cooperation: L is 0 before and 1 after it;
-- else, if the cooperation has begun, it is broken and the game terminates. An agent that stands on the light alone
+- else, if the cooperation has begun, it is broken and the game terminates. An agent that stands on
+  the light alone
   pays 0.9 L, where L counts the steps in which they did cooperate; if both left, nobody pays;
-- else nothing happens: the light stands still until they first meet on it, and 0.9 L is 0 for one who is there alone.
-An episode lasts 50 steps at most.
+- else nothing happens: the light stands still until they first meet on it, and 0.9 L is 0 for one
+  who is there alone. An episode lasts 50 steps at most.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +24,18 @@ from rspo.core import charts
 from rspo.core.spaces import Discrete
 from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
 from rspo.envs.base import Env
-from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, pick, same, spawn, walk
+from rspo.envs.grid import (
+    ACTIONS,
+    CELL_WIDTH,
+    SIZE,
+    draw_agents,
+    draw_grid,
+    drawn,
+    pick,
+    same,
+    spawn,
+    walk,
+)
 
 ALWAYS = "L=always"
 
@@ -30,13 +44,16 @@ class State(NamedTuple):
     agents: Array  # [2, 2] positions (x, y)
     light: Array  # [2]
     length: Array  # [] L
-    events: Array  # [2, 2] what happened to each agent in the last step: cooperation (0 or 1), penalty (0 or L)
+    # [2, 2] what happened to each agent in the last step: cooperation (0 or 1), penalty (0 or L)
+    events: Array
 
 
 class Escalation(Env):
-    """Two agents, each seeing L, its own position, and where the other agent and the light are from there.
+    """Two agents, each seeing L, its own position, and where the other agent and the light are from
+    there.
 
-    A reward is `state.events @ env.weights`: methods that randomise rewards weigh the same events anew.
+    A reward is `state.events @ env.weights`: methods that randomise rewards weigh the same events
+    anew.
     """
 
     cooperation: float = eqx.field(static=True, default=1.0)
@@ -47,7 +64,9 @@ class Escalation(Env):
     @property
     def spec(self) -> Spec:
         actions = Discrete(len(ACTIONS))
-        return Spec(obs_size=7, action_space=actions, horizon=50, agents=2, reset_noise=3, step_noise=1)
+        return Spec(
+            obs_size=7, action_space=actions, horizon=50, agents=2, reset_noise=3, step_noise=1
+        )
 
     @property
     def weights(self) -> np.ndarray:
@@ -79,17 +98,21 @@ class Escalation(Env):
         return jnp.concatenate(seen, axis=-1).astype(jnp.float32)
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
-        """The equilibrium "follow the light for L* steps, then stop together" that the episodes show, if they do.
+        """The equilibrium "follow the light for L* steps, then stop together" that the episodes
+        show, if they do.
 
         L=always: at least .8 of the episodes cooperate to the end, for half of the horizon or more.
-        L=1-2, L=3-4, ...: L* is the most frequent final L of the episodes that meet (of several, the smallest).
-            In at least .8 of all episodes they meet, nobody pays for being left alone, and L is within 1 of L*.
-        mixed: anything else, such as never meeting.
-        Whether a policy is an equilibrium, whatever its name, `rspo.envs.escalation_equilibria` says exactly.
+        L=1-2, L=3-4, ...: L* is the most frequent final L of the episodes that meet (of several,
+        the smallest).
+            In at least .8 of all episodes they meet, nobody pays for being left alone, and L is
+            within 1 of L*.
+        mixed: anything else, such as never meeting. Whether a policy is an equilibrium, whatever
+        its name, `rspo.envs.escalation_equilibria` says exactly.
 
-        Equilibria are distinct if their L* differ by 2 or more. No name can say that of every pair, for 1 is not
-        distinct from 2 nor 2 from 3, but 1 is from 3. So the label names a pair of lengths: distinct equilibria always
-        have different labels; the converse fails only for neighbours such as 2 and 3. `count_equilibria` is exact.
+        Equilibria are distinct if their L* differ by 2 or more. No name can say that of every pair,
+        for 1 is not distinct from 2 nor 2 from 3, but 1 is from 3. So the label names a pair of
+        lengths: distinct equilibria always have different labels; the converse fails only for
+        neighbours such as 2 and 3. `count_equilibria` is exact.
         """
         stats = statistics(trajectory)
         if stats["unbroken"] >= 0.8:
@@ -106,7 +129,9 @@ class Escalation(Env):
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
         """The distribution of the cooperation length, one histogram a strategy."""
         title = "Cooperation length L: share of the episodes"
-        lengths = {name: lengths_in(played.stats, self.spec.horizon) for name, played in strategies.items()}
+        lengths = {
+            name: lengths_in(played.stats, self.spec.horizon) for name, played in strategies.items()
+        }
         return {"cooperation.svg": charts.bars(title, lengths, axis="L")}
 
     def backdrop(self) -> Sequence[Shape]:
@@ -117,15 +142,20 @@ def _wander(light: Array, uniform: Array) -> Array:
     """A random adjacent cell inside the grid, each one equally likely."""
     x, y = light
     blocked = jnp.zeros((), jnp.int32)
-    for direction, wall in enumerate((x == SIZE - 1, x == 0, y == SIZE - 1, y == 0)):  # right, left, up, down
+    for direction, wall in enumerate(
+        (x == SIZE - 1, x == 0, y == SIZE - 1, y == 0)
+    ):  # right, left, up, down
         blocked |= wall.astype(jnp.int32) << direction
     return walk(light, 1 + pick(uniform, 4, blocked, most=2))
 
 
 def statistics(trajectory: Trajectory) -> dict[str, float]:
-    """The numbers behind a name; all but the first three are shares of the episodes. P(L=k) is 0 where not given."""
+    """The numbers behind a name; all but the first three are shares of the episodes. P(L=k) is 0
+    where not given."""
     horizon = len(trajectory.terminated)
-    length = trajectory.state.length[-1]  # of the last live step: the state stands still from then on
+    length = trajectory.state.length[
+        -1
+    ]  # of the last live step: the state stands still from then on
     share = np.bincount(length, minlength=horizon + 1) / len(length)
     most = 1 + int(share[1:].argmax())
     paid = (trajectory.state.events[-1, ..., 1] > 0).any(-1)
@@ -147,10 +177,13 @@ def lengths_in(stats: Mapping[str, float], horizon: int) -> np.ndarray:
 
 
 def count_equilibria(found: Iterable[Descriptor]) -> int:
-    """How many distinct ones: the most that can be chosen with L* two or more apart, and always cooperating."""
+    """How many distinct ones: the most that can be chosen with L* two or more apart, and always
+    cooperating."""
     clear = [descriptor for descriptor in found if descriptor.clear]
     count, last = 0, -np.inf
-    for length in sorted(descriptor.stats["L*"] for descriptor in clear if descriptor.label != ALWAYS):
+    for length in sorted(
+        descriptor.stats["L*"] for descriptor in clear if descriptor.label != ALWAYS
+    ):
         if length - last >= 2:
             count, last = count + 1, length
     return count + any(descriptor.label == ALWAYS for descriptor in clear)

@@ -29,7 +29,9 @@ GAIN, SHARE = 0.5, 0.05
 
 CELLS = SIZE * SIZE
 _MOVES = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])  # of `ACTIONS`
-_XY = np.stack([np.arange(CELLS) % SIZE, np.arange(CELLS) // SIZE], axis=-1)  # position of a cell's number
+_XY = np.stack(
+    [np.arange(CELLS) % SIZE, np.arange(CELLS) // SIZE], axis=-1
+)  # position of a cell's number
 _WALKED = np.clip(_XY[:, None] + _MOVES, 0, SIZE - 1)
 _NEXT = _WALKED[..., 1] * SIZE + _WALKED[..., 0]  # [cell, action] the cell that an action leads to
 _BESIDE = np.array([[np.abs(a - b).sum() == 1 for b in _XY] for a in _XY])
@@ -54,8 +56,8 @@ class Pair(NamedTuple):
         return self.best - self.value
 
     def describe(self, tolerance: float = 1.0) -> Descriptor:
-        """What `rspo.envs.escalation.count_equilibria` counts: clear if nobody gains by deviating, up
-        to so many times the tolerance. Never meeting is no equilibrium that counts."""
+        """What `rspo.envs.escalation.count_equilibria` counts: clear if nobody gains by deviating,
+        up to so many times the tolerance. Never meeting is no equilibrium that counts."""
         stable = self.gain <= tolerance * max(GAIN, SHARE * self.value)
         label = ALWAYS if self.unbroken >= 0.8 else f"L={self.length}"
         return Descriptor(label, {"L*": float(self.length)}, clear=stable and self.length > 0)
@@ -89,7 +91,9 @@ def _tabulate(play: Probabilities, horizon: int) -> _Table:
     return _Table(np.asarray(apart, np.float64), follow)
 
 
-def _observed(length: np.ndarray, own: np.ndarray, other: np.ndarray, light: np.ndarray) -> np.ndarray:
+def _observed(
+    length: np.ndarray, own: np.ndarray, other: np.ndarray, light: np.ndarray
+) -> np.ndarray:
     """What an agent sees: as `Escalation._observe`."""
     relative = (_XY[other] - _XY[own], _XY[light] - _XY[own])
     return np.concatenate([length[..., None], _XY[own], *relative], axis=-1).astype(np.float32)
@@ -102,7 +106,9 @@ def _values(env: Escalation, horizon: int, partner: _Table, own: _Table | None) 
     together = np.zeros((CELLS, CELLS, horizon + 2))  # [cell of both, light's, L]
     length = np.arange(horizon + 1)
     for _ in range(horizon):
-        after = env.cooperation + (_WANDER[..., None] * together).sum(1)  # [cell where they meet, the new L]
+        after = env.cooperation + (_WANDER[..., None] * together).sum(
+            1
+        )  # [cell where they meet, the new L]
         ahead = apart.copy()
         ahead[_HERE, _HERE, _HERE] = after[:, 1]
         apart = _choose(_of_actions(ahead, partner.apart), None if own is None else own.apart)

@@ -1,7 +1,8 @@
-"""4-Goals (paper, section 4.1 and appendix): a particle in a plane, four landmarks, the first one touched pays.
+"""4-Goals (paper, section 4.1 and appendix): a particle in a plane, four landmarks, the first one
+touched pays.
 
-Physics are those of OpenAI's multi-agent particle environments: a force of 5 along an axis, time step 0.1, damping
-0.25, mass 1; velocity is updated first, then position.
+Physics are those of OpenAI's multi-agent particle environments: a force of 5 along an axis, time
+step 0.1, damping 0.25, mass 1; velocity is updated first, then position.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,13 @@ from rspo.envs.base import Env
 
 FORCE, DT, DAMPING = 5.0, 0.1, 0.25
 AGENT_SIZE, GOAL_SIZE = 0.02, 0.04
-DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))  # stay, right, left, up, down
+DIRECTIONS = (
+    (0.0, 0.0),
+    (1.0, 0.0),
+    (-1.0, 0.0),
+    (0.0, 1.0),
+    (0.0, -1.0),
+)  # stay, right, left, up, down
 EASY_GOALS = ((0.0, 0.5), (0.5, 0.0), (0.0, -0.5), (-0.5, 0.0))
 NOWHERE = -1
 
@@ -31,20 +38,29 @@ class State(NamedTuple):
 
 
 class FourGoals(Env):
-    """The three modes of the paper. Observation: the landmarks' positions relative to the agent, and its velocity."""
+    """The three modes of the paper. Observation: the landmarks' positions relative to the agent,
+    and its velocity."""
 
     mode: Literal["easy", "medium", "hard"] = eqx.field(static=True)
     velocity: bool = eqx.field(static=True, default=True)
-    """Whether the agent sees its own velocity, as in the particle environments; the appendix lists positions only."""
+    """Whether the agent sees its own velocity, as in the particle environments; the appendix lists
+    positions only."""
 
     @property
     def spec(self) -> Spec:
         random_goals = 0 if self.mode == "easy" else 8
-        return Spec(obs_size=10 if self.velocity else 8, action_space=Discrete(5), horizon=16, reset_noise=random_goals)
+        return Spec(
+            obs_size=10 if self.velocity else 8,
+            action_space=Discrete(5),
+            horizon=16,
+            reset_noise=random_goals,
+        )
 
     @property
     def sizes(self) -> np.ndarray:
-        return GOAL_SIZE * np.array((2.0, 1.0, 0.5, 0.25) if self.mode == "hard" else (1.0,) * 4, np.float32)
+        return GOAL_SIZE * np.array(
+            (2.0, 1.0, 0.5, 0.25) if self.mode == "hard" else (1.0,) * 4, np.float32
+        )
 
     @property
     def rewards(self) -> np.ndarray:
@@ -69,7 +85,9 @@ class FourGoals(Env):
         position = state.position + velocity * DT
         distance = jnp.linalg.norm(state.goals - position, axis=-1)
         contact = distance < self.sizes + AGENT_SIZE
-        nearest = jnp.argmin(jnp.where(contact, distance, jnp.inf)).astype(jnp.int32)  # landmarks may overlap
+        nearest = jnp.argmin(jnp.where(contact, distance, jnp.inf)).astype(
+            jnp.int32
+        )  # landmarks may overlap
         terminated = contact.any()
         state = State(position, velocity, state.goals, jnp.where(terminated, nearest, NOWHERE))
         reward = jnp.where(terminated, jnp.asarray(self.rewards)[nearest], 0.0)
@@ -80,7 +98,8 @@ class FourGoals(Env):
         return (jnp.concatenate([relative, state.velocity]) if self.velocity else relative)[None]
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
-        """The landmark that at least 80 % of the episodes end at; without one the strategy is "mixed"."""
+        """The landmark that at least 80 % of the episodes end at; without one the strategy is
+        "mixed"."""
         touched = np.asarray(trajectory.state.touched)[-1]
         share = {name: float((touched == i).mean()) for i, name in enumerate(self.names)}
         label, most = max(share.items(), key=lambda item: item[1])
@@ -91,4 +110,7 @@ class FourGoals(Env):
             Shape("goal", float(x), float(y), float(size), name)
             for (x, y), size, name in zip(state.goals, self.sizes, self.names, strict=True)
         ]
-        return [*goals, Shape("agent", float(state.position[0]), float(state.position[1]), AGENT_SIZE)]
+        return [
+            *goals,
+            Shape("agent", float(state.position[0]), float(state.position[1]), AGENT_SIZE),
+        ]

@@ -1,6 +1,8 @@
-"""What the code of an environment's author gives, checked where it comes in, and what is said when that code raises.
+"""What the code of an environment's author gives, checked where it comes in, and what is said when
+that code raises.
 
-Everything here runs at every step, so whole batches are looked at together, and a single value only to name it.
+Everything here runs at every step, so whole batches are looked at together, and a single value only
+to name it.
 """
 
 import contextlib
@@ -49,7 +51,9 @@ def _check_parts(result: Any, names: Sequence[str], verb: str) -> None:
     if not isinstance(result, tuple | list) or len(result) != len(names):
         count = f"{len(result)} values" if isinstance(result, tuple | list) else _shown(result)
         old = OLD if verb == "step" and count == "4 values" else ""
-        raise Unfit(f"its {verb} gives {count}{old}, but it must give {len(names)}: {', '.join(names)}")
+        raise Unfit(
+            f"its {verb} gives {count}{old}, but it must give {len(names)}: {', '.join(names)}"
+        )
     if not isinstance(result[-1], Mapping):
         raise Unfit(f"its {verb} gives {_shown(result[-1])} as info, but that must be a dictionary")
 
@@ -71,10 +75,14 @@ def observations(rows: Sequence[Any] | np.ndarray, shape: tuple[int, ...], verb:
         for row in rows:
             found = _stacked(row)
             if found is None or found.dtype.kind not in "fiub":
-                raise Unfit(f"its {verb} gives {_shown(row)} as an observation, which must be an array of numbers")
+                raise Unfit(
+                    f"its {verb} gives {_shown(row)} as an observation, which must be an array of "
+                    "numbers"
+                )
             if found.shape != shape:
                 raise Unfit(
-                    f"its {verb} gives an observation of shape {found.shape}, but its observation space says {shape}"
+                    f"its {verb} gives an observation of shape {found.shape}, but its observation "
+                    f"space says {shape}"
                 )
         raise Unfit(f"its {verb} gives observations of different kinds")
     return array.astype(np.float32, copy=False)
@@ -88,7 +96,9 @@ def rewards(values: Sequence[Any] | np.ndarray, agents: Sequence[str] = ()) -> n
             found = _stacked(value)
             if found is None or found.ndim or found.dtype.kind not in "fiub":
                 whose = f" of '{agents[i]}'" if agents else ""
-                raise Unfit(f"its step gives {_shown(value)} as the reward{whose}, which must be one number")
+                raise Unfit(
+                    f"its step gives {_shown(value)} as the reward{whose}, which must be one number"
+                )
         raise Unfit("its step gives rewards of different kinds")
     return array
 
@@ -101,14 +111,19 @@ def flags(values: Sequence[Any] | np.ndarray, name: str, agents: Sequence[str] =
             found = _stacked(value)
             if found is None or found.ndim or found.dtype.kind != "b":
                 whose = f" of '{agents[i]}'" if agents else ""
-                raise Unfit(f"its step gives {_shown(value)} as {name}{whose}, which must be True or False")
+                raise Unfit(
+                    f"its step gives {_shown(value)} as {name}{whose}, which must be True or False"
+                )
     return np.asarray(array, bool)
 
 
 def check_lanes(obs: Any, count: int, verb: str) -> None:
     """Whether there are observations of this many environments."""
     if not hasattr(obs, "__len__") or isinstance(obs, Mapping) or len(obs) != count:
-        raise Unfit(f"its {verb} gives {_shown(obs)} as observations, which must be an array of {count}, one a lane")
+        raise Unfit(
+            f"its {verb} gives {_shown(obs)} as observations, which must be an array of {count}, "
+            "one a lane"
+        )
 
 
 def lanes(values: Any, count: int, name: str) -> np.ndarray:
@@ -116,14 +131,18 @@ def lanes(values: Any, count: int, name: str) -> np.ndarray:
     array, kinds = _stacked(values), "fiub" if name == "reward" else "b"
     if array is None or array.shape != (count,) or array.dtype.kind not in kinds:
         each = "numbers" if name == "reward" else "times True or False"
-        raise Unfit(f"its step gives {_shown(values)} as {name}, which must be an array of {count} {each}")
+        raise Unfit(
+            f"its step gives {_shown(values)} as {name}, which must be an array of {count} {each}"
+        )
     return array
 
 
 def of_agents(values: Any, agents: Sequence[str], name: str, verb: str) -> list[Any]:
     """What a dictionary holds for each of these agents."""
     if not isinstance(values, Mapping):
-        raise Unfit(f"its {verb} gives {_shown(values)} as {name}, which must be a dictionary by agent")
+        raise Unfit(
+            f"its {verb} gives {_shown(values)} as {name}, which must be a dictionary by agent"
+        )
     for agent in agents:
         if agent not in values:
             raise Unfit(f"its {verb} gives no {name} for agent '{agent}'")
@@ -147,7 +166,8 @@ def _shown(value: Any) -> str:
 
 
 def whole(step: "HostStep", shape: tuple[int, ...]) -> "HostStep":
-    """The step of a batch, if it fits observations of this shape [K, A, O]; assigning would broadcast what does not."""
+    """The step of a batch, if it fits observations of this shape [K, A, O]; assigning would
+    broadcast what does not."""
     try:
         if (
             as_view(step.obs).obs.shape == shape
@@ -165,14 +185,21 @@ def step_problems(step: Any, shape: tuple[int, ...]) -> list[str]:
     """All that is wrong with a batch's step, in words."""
     shapes = {"obs": shape, "reward": shape[:2], "terminated": shape[:1], "truncated": shape[:1]}
     if not all(hasattr(step, name) for name in shapes):
-        return [f"its step gives {_shown(step)}, which must be a rspo.envs.base.HostStep of {', '.join(shapes)}"]
+        return [
+            f"its step gives {_shown(step)}, which must be a rspo.envs.base.HostStep of "
+            f"{', '.join(shapes)}"
+        ]
     problems = []
     for name, wanted in shapes.items():
         value = as_view(step.obs).obs if name == "obs" else getattr(step, name)
         if not (hasattr(value, "shape") and hasattr(value, "dtype")):
-            problems.append(f"its step gives {_shown(value)} as {name}, which must be a NumPy array")
+            problems.append(
+                f"its step gives {_shown(value)} as {name}, which must be a NumPy array"
+            )
         elif value.shape != wanted:
-            problems.append(f"its step gives {name} of shape {value.shape}, but it must be {wanted}")
+            problems.append(
+                f"its step gives {name} of shape {value.shape}, but it must be {wanted}"
+            )
         elif name in ("terminated", "truncated") and value.dtype != bool:
             problems.append(f"its {name} is of type {value.dtype}, but it must be bool")
         elif value.dtype.kind not in "fiub":
@@ -185,14 +212,17 @@ def first(obs: Any, shape: tuple[int, ...]) -> np.ndarray:
     array = _stacked(obs)
     if array is None or array.shape != shape or array.dtype.kind not in "fiub":
         found = (
-            _shown(obs) if array is None or array.dtype.kind not in "fiub" else f"observations of shape {array.shape}"
+            _shown(obs)
+            if array is None or array.dtype.kind not in "fiub"
+            else f"observations of shape {array.shape}"
         )
         raise Unfit(f"its reset gives {found}, but it must be {shape}: instances, agents, numbers")
     return array
 
 
 def warn_outside(env: "HostEnv", obs: np.ndarray) -> None:
-    """Once for an environment, if observations [..., A, O] lie outside of what it says they lie between."""
+    """Once for an environment, if observations [..., A, O] lie outside of what it says they lie
+    between."""
     if env.bounds is None or env in _WARNED:
         return
     rows = obs.reshape(-1, obs.shape[-2] * obs.shape[-1])
@@ -203,8 +233,10 @@ def warn_outside(env: "HostEnv", obs: np.ndarray) -> None:
             i = int(beyond.argmax())
             number = f"number {i % obs.shape[-1] + 1} of {obs.shape[-1]}"
             warnings.warn(
-                f"{env.title} gave an observation of {extreme[i]:g} ({number}), outside of its observation space, "
-                f"which says {low[i]:g} to {high[i]:g} there. Training goes on; see that the space's bounds are right.",
+                f"{env.title} gave an observation of {extreme[i]:g} ({number}), outside of its "
+                "observation space, "
+                f"which says {low[i]:g} to {high[i]:g} there. Training goes on; see that the "
+                "space's bounds are right.",
                 RspoWarning,
                 stacklevel=2,
             )
@@ -217,10 +249,13 @@ def warn_outside(env: "HostEnv", obs: np.ndarray) -> None:
 
 @contextlib.contextmanager
 def own_code(
-    whose: str, what: str | None = None, cannot: str = "played", passing: tuple[type[Exception], ...] = ()
+    whose: str,
+    what: str | None = None,
+    cannot: str = "played",
+    passing: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Around code of an environment's author. `what` is tried; by default its method by the traceback. Errors that are
-    `passing` are somebody else's to explain."""
+    """Around code of an environment's author. `what` is tried; by default its method by the
+    traceback. Errors that are `passing` are somebody else's to explain."""
     try:
         yield
     except Unfit as error:
@@ -239,7 +274,9 @@ def failure(whose: str, what: str, cannot: str, error: BaseException) -> RspoErr
     """One sentence, and below it the environment's own part of the traceback."""
     kind = EnvironmentRefused if cannot == "trained in" else EnvironmentFailure
     own = _own_frames(error)
-    trace = "".join(traceback.format_exception(type(error), error, own or error.__traceback__)).rstrip()
+    trace = "".join(
+        traceback.format_exception(type(error), error, own or error.__traceback__)
+    ).rstrip()
     return kind(f"{whose} cannot be {cannot}: {what} failed ({in_short(error)}).\n{trace}")
 
 
@@ -255,13 +292,20 @@ def in_short(error: BaseException) -> str:
 def place_of(error: BaseException) -> str:
     """Where the environment's code raised, such as `maze.py, line 12`."""
     frames = traceback.extract_tb(_own_frames(error) or error.__traceback__)
-    return f"{printable(frames[-1].filename.rpartition('/')[2])}, line {frames[-1].lineno}" if frames else "unknown"
+    return (
+        f"{printable(frames[-1].filename.rpartition('/')[2])}, line {frames[-1].lineno}"
+        if frames
+        else "unknown"
+    )
 
 
 def _own_frames(error: BaseException) -> Any:
     """The traceback below the frames of rspo's, and of what rspo calls it through."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] in AROUND:
+    while (
+        trace is not None
+        and trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] in AROUND
+    ):
         trace = trace.tb_next
     return trace
 
@@ -270,7 +314,10 @@ def _is_ours(error: BaseException) -> bool:
     """Whether the policy raised, or playing was stopped."""
     frames = traceback.walk_tb(error.__traceback__)
     ours = ("_act", "each_step")
-    return any(f.f_code.co_name in ours and f.f_globals.get("__name__", "").startswith("rspo.") for f, _ in frames)
+    return any(
+        f.f_code.co_name in ours and f.f_globals.get("__name__", "").startswith("rspo.")
+        for f, _ in frames
+    )
 
 
 def _method(error: BaseException) -> str:

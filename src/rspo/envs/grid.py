@@ -1,7 +1,7 @@
 """What the 5 x 5 grid worlds share: walking, walls, and free cells drawn from uniform numbers.
 
-A position is a pair (x, y) of int32 from 0 to 4; x grows to the right and y upwards. The cell of a position has the
-number 5 y + x.
+A position is a pair (x, y) of int32 from 0 to 4; x grows to the right and y upwards. The cell of a
+position has the number 5 y + x.
 """
 
 import jax.numpy as jnp
@@ -31,9 +31,10 @@ def same(a: Array, b: Array) -> Array:
 def pick(uniform: Array, count: int, excluded: Array, most: int) -> Array:
     """A number below `count` that is not in the set `excluded`, each one equally likely.
 
-    The set is an integer with one bit a member, `most` of them at most. The free number of rank r is the smallest c
-    with c = r + (members up to c). Iterating this from c = r climbs past one more member each time, if not there
-    already, so `most` rounds reach it: no loop of unknown length, no sum over all cells.
+    The set is an integer with one bit a member, `most` of them at most. The free number of rank r
+    is the smallest c with c = r + (members up to c). Iterating this from c = r climbs past one more
+    member each time, if not there already, so `most` rounds reach it: no loop of unknown length, no
+    sum over all cells.
     """
     rank = (uniform * (count - lax.population_count(excluded))).astype(jnp.int32)
     number = rank
@@ -69,7 +70,10 @@ def draw_agents(agents: np.ndarray) -> list[Shape]:
     """The two agents, each on its side of its cell, so that both are seen where they share one."""
     left, right = (drawn(agent) for agent in agents)
     shift, size = 0.25 * CELL_WIDTH, 0.2 * CELL_WIDTH
-    return [Shape("agent", left[0] - shift, left[1], size, "1"), Shape("agent", right[0] + shift, right[1], size, "2")]
+    return [
+        Shape("agent", left[0] - shift, left[1], size, "1"),
+        Shape("agent", right[0] + shift, right[1], size, "2"),
+    ]
 
 
 def draw_grid() -> list[Shape]:

@@ -1,22 +1,28 @@
-"""Monster-Hunt (paper, section 4.2 and appendix): two agents, a monster and two apples on a 5 x 5 grid, 50 steps.
+"""Monster-Hunt (paper, section 4.2 and appendix): two agents, a monster and two apples on a 5 x 5
+grid, 50 steps.
 
 A step, in this order:
-1. The monster takes one step towards its closest agent; a coin decides between two that are equally close.
+1. The monster takes one step towards its closest agent; a coin decides between two that are equally
+   close.
 2. Both agents walk (`grid.ACTIONS`); the wall stops them. They may share a cell.
-3. Whoever shares the monster's cell now has met it: alone that costs 2, together ("a catch") it pays 5 to each.
-   Whoever shares an apple's cell gets 2 for it; if both agents enter it at once, a coin decides which one does.
-4. What was met respawns: the monster, then the first apple, then the second, each on a cell that holds nothing.
-The game never terminates.
+3. Whoever shares the monster's cell now has met it: alone that costs 2, together ("a catch") it
+   pays 5 to each. Whoever shares an apple's cell gets 2 for it; if both agents enter it at once, a
+   coin decides which one does.
+4. What was met respawns: the monster, then the first apple, then the second, each on a cell that
+   holds nothing. The game never terminates.
 
-Where the paper is silent, the game's original code decides (reward-randomised policy gradient, RPG):
-- The monster moves towards where the agents were, so it can be evaded, and who steps onto the cell that it leaves
-  passes it by. `MonsterHunt(monster_first=False)` lets it move after the agents instead. That is another game, in
-  which apples cost more penalties. In either, plain policy gradients find a corner as well, where the paper's find
-  apples only (results/monster-hunt.md).
+Where the paper is silent, the game's original code decides (reward-randomised policy gradient,
+RPG):
+- The monster moves towards where the agents were, so it can be evaded, and who steps onto the cell
+  that it leaves passes it by. `MonsterHunt(monster_first=False)` lets it move after the agents
+  instead. That is another game, in which apples cost more penalties. In either, plain policy
+  gradients find a corner as well, where the paper's find apples only (results/monster-hunt.md).
 - The closest agent is the one at the smallest straight-line distance.
-- If that agent is off in both directions, the monster steps along either one with equal chance. (In the original code
+- If that agent is off in both directions, the monster steps along either one with equal chance. (In
+  the original code
   it then prefers a cell without an apple; here it does not.)
-- The monster may stand on an apple, and leaves it there; who meets both on one cell gets both rewards.
+- The monster may stand on an apple, and leaves it there; who meets both on one cell gets both
+  rewards.
 - An apple is worth 2, as in the paper's text; its appendix says 1: `MonsterHunt(apple=1.0)`.
 """
 
@@ -32,7 +38,18 @@ from rspo.core import charts
 from rspo.core.spaces import Discrete
 from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
 from rspo.envs.base import Env
-from rspo.envs.grid import ACTIONS, CELL_WIDTH, SIZE, draw_agents, draw_grid, drawn, free_position, same, spawn, walk
+from rspo.envs.grid import (
+    ACTIONS,
+    CELL_WIDTH,
+    SIZE,
+    draw_agents,
+    draw_grid,
+    drawn,
+    free_position,
+    same,
+    spawn,
+    walk,
+)
 
 SETTLED = 10  # steps that the agents are given to find their places before a strategy is read off
 NAMES = ("Apple", "Corner", "Edge", "Chase", "Interior")
@@ -44,13 +61,16 @@ class State(NamedTuple):
     agents: Array  # [2, 2] positions (x, y)
     monster: Array  # [2]
     apples: Array  # [2, 2]
-    events: Array  # [2, 3] what happened to each agent in the last step, 0 or 1: cooperation, penalty, apple
+    # [2, 3] what happened to each agent in the last step, 0 or 1: cooperation, penalty, apple
+    events: Array
 
 
 class MonsterHunt(Env):
-    """Two agents, each seeing its own position and where the other agent, the monster and the apples are from there.
+    """Two agents, each seeing its own position and where the other agent, the monster and the
+    apples are from there.
 
-    A reward is `state.events @ env.weights`: methods that randomise rewards weigh the same events anew.
+    A reward is `state.events @ env.weights`: methods that randomise rewards weigh the same events
+    anew.
     """
 
     cooperation: float = eqx.field(static=True, default=5.0)
@@ -60,12 +80,15 @@ class MonsterHunt(Env):
     apple: float = eqx.field(static=True, default=2.0)
     """Reward of the agent that gets an apple."""
     monster_first: bool = eqx.field(static=True, default=True)
-    """Whether the monster goes for where the agents are before they move, or for where they have moved to."""
+    """Whether the monster goes for where the agents are before they move, or for where they have
+    moved to."""
 
     @property
     def spec(self) -> Spec:
         actions = Discrete(len(ACTIONS))
-        return Spec(obs_size=10, action_space=actions, horizon=50, agents=2, reset_noise=5, step_noise=4)
+        return Spec(
+            obs_size=10, action_space=actions, horizon=50, agents=2, reset_noise=5, step_noise=4
+        )
 
     @property
     def weights(self) -> np.ndarray:
@@ -73,13 +96,15 @@ class MonsterHunt(Env):
         return np.array((self.cooperation, self.penalty, self.apple), np.float32)
 
     def reset(self, noise: Array) -> tuple[State, Array]:
-        """All on different cells; noise [5]: one number each for the agents, the monster and the apples."""
+        """All on different cells; noise [5]: one number each for the agents, the monster and the
+        apples."""
         one, two, monster, *apples = spawn(noise)
         state = State(jnp.stack([one, two]), monster, jnp.stack(apples), jnp.zeros((2, 3)))
         return state, self._observe(state)
 
     def step(self, state: State, action: Array, noise: Array) -> tuple[State, Step]:
-        """noise [4]: the coins, three in one number; then where the monster and each apple respawn, if they do."""
+        """noise [4]: the coins, three in one number; then where the monster and each apple respawn,
+        if they do."""
         coins = (noise[0] * 8).astype(jnp.int32)
         agents = walk(state.agents, action)
         prey = state.agents if self.monster_first else agents
@@ -87,42 +112,56 @@ class MonsterHunt(Env):
         met = same(agents, monster)
         together = met.all()
         entered = same(agents[:, None], state.apples)  # [agent, apple]
-        chosen = jnp.stack([coins & 4 == 0, coins & 4 != 0])  # which agent gets an apple that both enter
+        chosen = jnp.stack(
+            [coins & 4 == 0, coins & 4 != 0]
+        )  # which agent gets an apple that both enter
         gets = entered & (chosen[:, None] | ~entered.all(0))
         events = jnp.stack([met & together, met & ~together, gets.any(1)], -1).astype(jnp.float32)
-        monster, apples = _respawn(agents, monster, state.apples, met.any(), entered.any(0), noise[1:])
+        monster, apples = _respawn(
+            agents, monster, state.apples, met.any(), entered.any(0), noise[1:]
+        )
         state = State(agents, monster, apples, events)
-        return state, Step(self._observe(state), (events * self.weights).sum(-1), jnp.zeros((), bool))
+        return state, Step(
+            self._observe(state), (events * self.weights).sum(-1), jnp.zeros((), bool)
+        )
 
     def _observe(self, state: State) -> Array:
-        """Own position; the other agent, the monster, the first and the second apple relative to it."""
+        """Own position; the other agent, the monster, the first and the second apple relative to
+        it."""
         rest = jnp.concatenate([state.monster[None], state.apples])
-        others = jnp.concatenate([state.agents[::-1, None], jnp.broadcast_to(rest, (2, 3, 2))], axis=1)
+        others = jnp.concatenate(
+            [state.agents[::-1, None], jnp.broadcast_to(rest, (2, 3, 2))], axis=1
+        )
         relative = (others - state.agents[:, None]).reshape(2, 8)
         return jnp.concatenate([state.agents, relative], axis=-1).astype(jnp.float32)
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The name that at least .6 of the episodes have; without one the strategy is "mixed".
 
-        An episode has the name of the first of these that holds; its numbers are those of `statistics`.
-        Apple: 10 apples or more, and under 2 catches.
-        mixed: under 5 catches, or together less than half of the time.
-        Corner: at least .6 of the time together in corners.
-        Edge: at least .85 of the time together on the border (corners included), and under .5 in corners.
-        Chase: moves towards the monster in .35 of the steps or more, away from it in at least .2 fewer, and 15 catches
+        An episode has the name of the first of these that holds; its numbers are those of
+        `statistics`. Apple: 10 apples or more, and under 2 catches. mixed: under 5 catches, or
+        together less than half of the time. Corner: at least .6 of the time together in corners.
+        Edge: at least .85 of the time together on the border (corners included), and under .5 in
+        corners. Chase: moves towards the monster in .35 of the steps or more, away from it in at
+        least .2 fewer, and 15 catches
             or more: waiting on the border gives 14 on average.
-        Interior: at most .5 of the time together on the border, and not going for the monster: waiting further inside.
-        mixed: anything else.
-        A Chase that earns less than waiting in the centre is not the optimum: "weak Chase", which is never novel.
+        Interior: at most .5 of the time together on the border, and not going for the monster:
+        waiting further inside. mixed: anything else. A Chase that earns less than waiting in the
+        centre is not the optimum: "weak Chase", which is never novel.
 
-        Among the numbers behind it, `meet(x,y)` is the heat map of where the agents meet; 0 where not given.
+        Among the numbers behind it, `meet(x,y)` is the heat map of where the agents meet; 0 where
+        not given.
         """
         numbers = statistics(trajectory)
         names = _names(numbers)
         share = {name: float((names == name).mean()) for name in NAMES}
         label, most = max(share.items(), key=lambda item: item[1])
         stats = share | {name: float(value.mean()) for name, value in numbers.items()}
-        stats |= {f"meet({x},{y})": float(m) for (y, x), m in np.ndenumerate(meeting_heatmap(trajectory)) if m > 0}
+        stats |= {
+            f"meet({x},{y})": float(m)
+            for (y, x), m in np.ndenumerate(meeting_heatmap(trajectory))
+            if m > 0
+        }
         if most < 0.6:
             return Descriptor("mixed", stats, clear=False)
         weak = label == "Chase" and stats["return"] < CENTRE
@@ -130,13 +169,20 @@ class MonsterHunt(Env):
 
     def scene(self, state: Any) -> Sequence[Shape]:
         apples = [Shape("apple", *drawn(apple), 0.2 * CELL_WIDTH) for apple in state.apples]
-        return [Shape("monster", *drawn(state.monster), 0.45 * CELL_WIDTH), *apples, *draw_agents(state.agents)]
+        return [
+            Shape("monster", *drawn(state.monster), 0.45 * CELL_WIDTH),
+            *apples,
+            *draw_agents(state.agents),
+        ]
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
         """Where the agents meet, one heat map a strategy."""
         title = "Where the two agents stand together, in % of that time"
-        share = lambda stats: f"together {stats.get('together', 0.0):.0%} of the time"  # noqa: E731
-        maps = {name: (heatmap_in(played.stats), share(played.stats)) for name, played in strategies.items()}
+        share = lambda stats: f"together {stats.get('together', 0.0):.0%} of the time"
+        maps = {
+            name: (heatmap_in(played.stats), share(played.stats))
+            for name, played in strategies.items()
+        }
         return {"meeting.svg": charts.grids(title, maps)}
 
     def backdrop(self) -> Sequence[Shape]:
@@ -159,7 +205,8 @@ def _pursue(monster: Array, prey: Array, tie: Array, turn: Array) -> Array:
 def _respawn(
     agents: Array, monster: Array, apples: Array, met: Array, entered: Array, noise: Array
 ) -> tuple[Array, Array]:
-    """What was met on a new cell, the rest where it was. What was met stood on an agent's cell, so blocks no other."""
+    """What was met on a new cell, the rest where it was. What was met stood on an agent's cell, so
+    blocks no other."""
     one, two = agents
     first, second = apples
     monster = jnp.where(met, free_position(noise[0], one, two, first, second), monster)
@@ -169,7 +216,8 @@ def _respawn(
 
 
 def meeting_heatmap(trajectory: Trajectory) -> np.ndarray:
-    """Where the agents stand together once settled, as shares of that time [y, x]; all 0 if they never do."""
+    """Where the agents stand together once settled, as shares of that time [y, x]; all 0 if they
+    never do."""
     agents = trajectory.state.agents[SETTLED:]
     x, y = agents[_together(agents)][:, 0].T
     count = np.zeros((SIZE, SIZE))
@@ -190,8 +238,9 @@ def place_in(stats: Mapping[str, float]) -> tuple[int, int] | None:
 
 
 def count_places(found: Iterable[Descriptor]) -> int:
-    """How many differ in name or, if they wait, in place: their heat maps have less than half in common with that of
-    every one counted before. Apple and Chase have no place, and what has no clear name does not count."""
+    """How many differ in name or, if they wait, in place: their heat maps have less than half in
+    common with that of every one counted before. Apple and Chase have no place, and what has no
+    clear name does not count."""
     counted: list[Descriptor] = []
     for descriptor in found:
         if descriptor.clear and not any(_same_place(descriptor, other) for other in counted):
@@ -206,7 +255,8 @@ def _same_place(one: Descriptor, other: Descriptor) -> bool:
 
 
 def statistics(trajectory: Trajectory) -> dict[str, np.ndarray]:
-    """The numbers behind a name, one for each episode [N]. All but the first four are shares, once settled."""
+    """The numbers behind a name, one for each episode [N]. All but the first four are shares, once
+    settled."""
     state = trajectory.state
     cooperation, penalties, apples = state.events.sum((0, 2)).T
     agents, monster = state.agents[SETTLED:], state.monster[SETTLED:, :, None]
@@ -214,7 +264,7 @@ def statistics(trajectory: Trajectory) -> dict[str, np.ndarray]:
     margin = np.isin(agents[:, :, 0], (0, SIZE - 1))  # in the first or last column, row
     # Nearer to where the monster was, by an agent's own step.
     nearer = np.abs(agents - monster)[:-1].sum(-1) - np.abs(agents[1:] - monster[:-1]).sum(-1)
-    of_together = lambda where: (where & together).sum(0) / np.maximum(together.sum(0), 1)  # noqa: E731
+    of_together = lambda where: (where & together).sum(0) / np.maximum(together.sum(0), 1)
     return {
         "return": trajectory.reward.sum(0).mean(-1),  # the mean over agents
         "catches": cooperation / 2,  # each is an event of both agents

@@ -1,4 +1,5 @@
-"""Generalised advantage estimation (Schulman et al., 2016) for one reward channel; callers map it over channels."""
+"""Generalised advantage estimation (Schulman et al., 2016) for one reward channel; callers map it
+over channels."""
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +17,10 @@ def gae(
 ) -> Array:
     """Advantages [T, ...] of one channel.
 
-    `last_value` [...] is the value after the last step, so truncation at the horizon bootstraps; a terminated step
-    does not: nothing follows it. `terminated` [T, ...] must broadcast against the rewards, and so must `truncated`, if
-    given: steps that bootstrap from the value after them too, but whose episode does not go on there.
+    `last_value` [...] is the value after the last step, so truncation at the horizon bootstraps; a
+    terminated step does not: nothing follows it. `terminated` [T, ...] must broadcast against the
+    rewards, and so must `truncated`, if given: steps that bootstrap from the value after them too,
+    but whose episode does not go on there.
     """
     carries_on = 1.0 - terminated
     next_value = jnp.concatenate([value[1:], last_value[None]])

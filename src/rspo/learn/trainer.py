@@ -22,14 +22,16 @@ from rspo.rollout.collector import Collector
 
 
 class TrainState(eqx.Module):
-    """All that training carries from one update to the next; a checkpoint is exactly this. Leaves [P, ...] but for the
-    number of updates."""
+    """All that training carries from one update to the next; a checkpoint is exactly this. Leaves
+    [P, ...] but for the number of updates."""
 
     policy: Policy
     opt_state: Any
     method: Any  # the method's own learners
     returns: Normalizer | None  # what reward normalisation has seen
-    update: Array  # how many are done; the key of an update is folded from it, so a resumed run draws the same numbers
+    # how many are done; the key of an update is folded from it, so a resumed run draws the same
+    # numbers
+    update: Array
 
 
 def init_state(setup: Setup, method: Method, settings: ppo.PPO, keys: Array) -> TrainState:
@@ -39,7 +41,9 @@ def init_state(setup: Setup, method: Method, settings: ppo.PPO, keys: Array) -> 
     def one(key: Array) -> tuple[Policy, Any, Any, Normalizer | None]:
         policy_key, method_key = jax.random.split(key)
         size = (settings.hidden, settings.layers, settings.normalize_obs)
-        policy = init_policy(setup.spec, channels, *size, policy_key, settings.memory, method.latent_size)
+        policy = init_policy(
+            setup.spec, channels, *size, policy_key, settings.memory, method.latent_size
+        )
         opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
         returns = init_normalizer(channels) if settings.normalize_reward else None
         return policy, opt_state, method.init(setup, method_key), returns
@@ -49,7 +53,8 @@ def init_state(setup: Setup, method: Method, settings: ppo.PPO, keys: Array) -> 
 
 
 class Trainer(NamedTuple):
-    """The two functions of a round, compiled once and shared by all rounds with as many places for rivals."""
+    """The two functions of a round, compiled once and shared by all rounds with as many places for
+    rivals."""
 
     init: Callable[[Array], TrainState]
     advance: Callable[[TrainState, References, Array, Any], tuple[TrainState, dict[str, Array]]]
@@ -58,20 +63,25 @@ class Trainer(NamedTuple):
 def make_trainer(
     collect: Collector, method: Method, settings: ppo.PPO, measure: Measure, setup: Setup, rows: int
 ) -> Trainer:
-    """`advance(state, rivals, keys, n)` runs n <= rows updates; of `rows` rows of metrics the first n are set."""
+    """`advance(state, rivals, keys, n)` runs n <= rows updates; of `rows` rows of metrics the first
+    n are set."""
     episodes = settings.batch // setup.spec.horizon
 
     def play(state: TrainState, keys: Array) -> Trajectory:
         def one(i: Any) -> Trajectory:
-            own, key = member((state.policy, state.method), i), _update_keys(keys[i], state.update)[0]
+            own, key = (
+                member((state.policy, state.method), i),
+                _update_keys(keys[i], state.update)[0],
+            )
             context_key, play_key = (key, key) if not method.latent_size else jax.random.split(key)
             latent = method.context(own[1], context_key, episodes)
             return collect(own[0], episodes, play_key, padding=settings.padding, latent=latent)
 
         return collect.each(one, setup.plan.members)
 
-    # A batch that is cut into minibatches is needed whole on every device: sharing it out first would only add
-    # barriers. Stepping a compiled environment is divided by this too, which is worth more.
+    # A batch that is cut into minibatches is needed whole on every device: sharing it out first
+    # would only add barriers. Stepping a compiled environment is divided by this too, which is
+    # worth more.
     shared = settings.minibatches == 1 or collect.compiled
     learn = partial(_learn, method, settings, measure, setup, shared)
     init = jax.jit(partial(init_state, setup, method, settings), out_shardings=everywhere())
@@ -92,7 +102,9 @@ def _learn(
     """One update from the batches that the members have just played."""
     if shared:
         data = _shared(data)
-    update_keys = each_member(lambda key: jnp.stack(_update_keys(key, state.update)[1:]), keys)  # [P, 2]
+    update_keys = each_member(
+        lambda key: jnp.stack(_update_keys(key, state.update)[1:]), keys
+    )  # [P, 2]
     members = jnp.arange(setup.plan.members)
 
     def rivals_of(policies: Policy, own: Array) -> References:
@@ -101,7 +113,10 @@ def _learn(
     def prepare(own: Array, policy: Policy, learners: Any, returns: Any, played: Trajectory) -> Any:
         rivals = rivals_of(state.policy, own)
         score = method.score(learners, played, rivals, state.update / settings.updates)
-        metrics = {"return": played.returns.mean(), "length": played.first.sum(0).mean()} | score.metrics
+        metrics = {
+            "return": played.returns.mean(),
+            "length": played.first.sum(0).mean(),
+        } | score.metrics
         if returns is not None:
             scaled, returns = ppo.scale_rewards(settings, returns, score.reward, played.counted)
             score = score._replace(reward=scaled)
@@ -109,7 +124,11 @@ def _learn(
         channels = method.channels(setup.capacity)
         advantage, target = ppo.advantages(settings, values, played, score, channels)
         lesson = _lesson(policy, played, advantage, target, score.weight)
-        return _sequences(settings, lesson, played, carry) if policy.recurrent else lesson, returns, metrics
+        return (
+            _sequences(settings, lesson, played, carry) if policy.recurrent else lesson,
+            returns,
+            metrics,
+        )
 
     learned_from = (members, state.policy, state.method, state.returns, data)
     lessons, returns, metrics = each_member(prepare, *learned_from)
@@ -129,7 +148,11 @@ def _learn(
 
 
 def _joint(
-    method: Method, state: TrainState, data: Trajectory, rivals_of: Callable[[Array], References], key: Array
+    method: Method,
+    state: TrainState,
+    data: Trajectory,
+    rivals_of: Callable[[Array], References],
+    key: Array,
 ) -> ppo.Joint | None:
     """What members learn together, where the method has such a loss."""
     if type(method).loss is Method.loss:
@@ -138,12 +161,14 @@ def _joint(
     samples = each_member(lambda played: played.samples, data)
     if state.policy.recurrent:
         samples = each_member(lambda one: chunked(one, data.reward.shape[1]), samples)
-    return ppo.Joint(lambda policies, part: method.loss(state.method, policies, part, rivals, key), samples)
+    return ppo.Joint(
+        lambda policies, part: method.loss(state.method, policies, part, rivals, key), samples
+    )
 
 
 def _normalized(policy: Policy, played: Trajectory) -> Policy:
-    """What normalises inputs has seen this batch too: in use after the update, so that PPO's ratios start at 1; frozen
-    everywhere else."""
+    """What normalises inputs has seen this batch too: in use after the update, so that PPO's ratios
+    start at 1; frozen everywhere else."""
     normalizer, state_normalizer = policy.normalizer, policy.state_normalizer
     if normalizer is not None:
         normalizer = normalizer.update(played.view.obs, played.counted)
@@ -175,14 +200,18 @@ def _values(policy: Policy, played: Trajectory) -> tuple[ppo.Values, Any]:
     return ppo.Values(value, last), carry
 
 
-def _lesson(policy: Policy, played: Trajectory, advantage: Array, target: Array, weight: Array) -> ppo.Lesson:
+def _lesson(
+    policy: Policy, played: Trajectory, advantage: Array, target: Array, weight: Array
+) -> ppo.Lesson:
     log_prob = played.log_prob
     if log_prob is None and policy.recurrent:
         starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
         log_prob = policy.replay(played.view, starts).log_prob(played.action)
     elif log_prob is None:
         acted = (played.view, played.action)
-        log_prob = map_samples(lambda acted, policy: policy(acted[0]).log_prob(acted[1]), acted, policy)
+        log_prob = map_samples(
+            lambda acted, policy: policy(acted[0]).log_prob(acted[1]), acted, policy
+        )
     return ppo.Lesson(
         view=played.view,
         action=played.action,

@@ -1,10 +1,11 @@
 """What makes a method a method: the contract between the learner and the methods.
 
-A method is a frozen dataclass of its own settings (they become command-line flags) with pure functions. It plans how k
-policies come about, declares reward streams and scores a batch of trajectories; PPO learns one value head a stream and
-never asks which method it is. What a method needs beyond that are its own learners (`init`, `update`), a loss joint
-over the members of a population (`loss`), latents that a policy is given before an episode (`context`), and what it
-keeps of a finished policy (`memory`, `remember`).
+A method is a frozen dataclass of its own settings (they become command-line flags) with pure
+functions. It plans how k policies come about, declares reward streams and scores a batch of
+trajectories; PPO learns one value head a stream and never asks which method it is. What a method
+needs beyond that are its own learners (`init`, `update`), a loss joint over the members of a
+population (`loss`), latents that a policy is given before an episode (`context`), and what it keeps
+of a finished policy (`memory`, `remember`).
 """
 
 from collections.abc import Callable
@@ -19,12 +20,13 @@ from rspo.core.types import Samples, Spec, Trajectory
 from rspo.methods.references import References
 
 Stream = Literal["episodic", "settled", "endless"]
-"""When a stream of rewards ends: with its episode, bootstrapping where that is cut off; with its episode, owing nothing
-even there; or never, so that what comes after an episode counts too."""
+"""When a stream of rewards ends: with its episode, bootstrapping where that is cut off; with its
+episode, owing nothing even there; or never, so that what comes after an episode counts too."""
 
 
 class Plan(NamedTuple):
-    """How k policies come about: one after the other, side by side, or as one policy with k latents."""
+    """How k policies come about: one after the other, side by side, or as one policy with k
+    latents."""
 
     rounds: int = 1
     members: int = 1
@@ -60,7 +62,8 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """The base: the task's own reward, one stream, nothing learned on the side, one policy after the other."""
+    """The base: the task's own reward, one stream, nothing learned on the side, one policy after
+    the other."""
 
     def validate(self) -> None:
         """Refuse, in one sentence, settings that make no sense together."""
@@ -90,15 +93,20 @@ class Method:
         """Before play: the latent of each episode, [episodes, latent_size]."""
         return None
 
-    def score(self, state: Any, data: Trajectory, rivals: References, progress: Array | float) -> Score:
-        """Rewards from a member's batch. Its rivals are the kept policies, or, in a population, the other members as
-        they are now; `progress` is the part of the round that is done, from 0 to 1."""
+    def score(
+        self, state: Any, data: Trajectory, rivals: References, progress: Array | float
+    ) -> Score:
+        """Rewards from a member's batch. Its rivals are the kept policies, or, in a population, the
+        other members as they are now; `progress` is the part of the round that is done, from 0 to
+        1."""
         reward = data.reward[..., None]
         return Score(reward, jnp.ones_like(reward), {})
 
-    def loss(self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array) -> Array:
-        """An auxiliary loss of all members together, once per minibatch. Leaves have a leading axis P: each member's
-        own learners, policy and minibatch; rivals are those of `score`, [P, R]."""
+    def loss(
+        self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
+    ) -> Array:
+        """An auxiliary loss of all members together, once per minibatch. Leaves have a leading axis
+        P: each member's own learners, policy and minibatch; rivals are those of `score`, [P, R]."""
         return jnp.zeros(())
 
     def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
@@ -109,6 +117,9 @@ class Method:
         """The structure of what `remember` gives."""
         return ()
 
-    def remember(self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array) -> Any:
-        """What to keep of a finished policy beside itself; `play(policy, key)` collects a batch of episodes."""
+    def remember(
+        self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array
+    ) -> Any:
+        """What to keep of a finished policy beside itself; `play(policy, key)` collects a batch of
+        episodes."""
         return ()

@@ -1,9 +1,11 @@
-"""Population-based training with the paper's cross-entropy as a soft objective (PBT-CE, a baseline of the paper).
+"""Population-based training with the paper's cross-entropy as a soft objective (PBT-CE, a baseline
+of the paper).
 
-    J_i = E_{pi_i} [ R ] + beta / n * sum_{j != i} D(pi_i, pi_j)        D(pi_i, pi_j) = E_{pi_i} [ -log pi_j(a | s) ]
+    J_i = E_{pi_i} [ R ] + beta / n * sum_{j != i} D(pi_i, pi_j)
+    D(pi_i, pi_j) = E_{pi_i} [ -log pi_j(a | s) ]
 
-All n members learn side by side; there is no filter. The gradient of D is a score function: grad log pi_i(a | s) times
--log pi_j(a | s), the others held still.
+All n members learn side by side; there is no filter. The gradient of D is a score function: grad
+log pi_i(a | s) times -log pi_j(a | s), the others held still.
 """
 
 from dataclasses import dataclass
@@ -30,12 +32,16 @@ class PBTCE(Method):
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)
 
-    def score(self, state: Any, data: Trajectory, rivals: References, progress: Array | float) -> Score:
+    def score(
+        self, state: Any, data: Trajectory, rivals: References, progress: Array | float
+    ) -> Score:
         score = super().score(state, data, rivals, progress)
         distance = rivals.distance(data, rivals.step_nll(data)).mean((0, 1))
         return score._replace(metrics={"distance_to": distance})
 
-    def loss(self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array) -> Array:
+    def loss(
+        self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
+    ) -> Array:
         return each_member(self._own_loss, policies, minibatch, rivals).sum()
 
     def _own_loss(self, policy: Policy, samples: Samples, rivals: References) -> Array:

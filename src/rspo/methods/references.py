@@ -1,4 +1,5 @@
-"""How unlikely a trajectory is under the kept policies: the paper's NLL, its cross-entropy D and the threshold delta.
+"""How unlikely a trajectory is under the kept policies: the paper's NLL, its cross-entropy D and
+the threshold delta.
 
 NLL(tau; pi_j) = - sum_t log pi_j(a_t | s_t)          D(pi, pi_j) = E_{tau ~ pi} NLL(tau; pi_j)
 delta_j        = alpha * D(pi_rnd, pi_j)               phi_j(tau) = [ NLL(tau; pi_j) >= delta_j ]
@@ -28,22 +29,25 @@ class Measure:
     """How distance between policies is measured, for training and for judging alike."""
 
     of: Literal["actions", "return"] = "actions"
-    """What of a trajectory must be unusual for a kept policy: its actions (the paper's NLL), or its return, which then
-    counts by its difference from the kept policy's mean return, an agent's own from that over agents."""
+    """What of a trajectory must be unusual for a kept policy: its actions (the paper's NLL), or its
+    return, which then counts by its difference from the kept policy's mean return, an agent's own
+    from that over agents."""
     alpha: float = 0.5
-    """The threshold of a kept policy is alpha times the distance of random play from it, by default the cross-entropy
-    of random play under it."""
+    """The threshold of a kept policy is alpha times the distance of random play from it, by default
+    the cross-entropy of random play under it."""
     least: float | None = None
     """The automatic threshold is never below this, if given."""
     delta: float | None = None
     """One fixed threshold for every kept policy instead of the automatic one."""
     random: Literal["uniform", "initial"] = "uniform"
-    """Whose play sets the automatic threshold: a uniformly random policy, or a freshly initialised network."""
+    """Whose play sets the automatic threshold: a uniformly random policy, or a freshly initialised
+    network."""
     cap: float | None = None
-    """Upper bound of one step's -log pi_j, and of one step's prediction error; the paper has none."""
+    """Upper bound of one step's -log pi_j, and of one step's prediction error; the paper has
+    none."""
     gaussian: Literal["density", "distance"] = "density"
-    """What -log pi_j of a continuous action is: the Gaussian's (the paper), or |a - mu_j|^2 / 2 (the authors' code),
-    which no deviation enters, and which is never negative."""
+    """What -log pi_j of a continuous action is: the Gaussian's (the paper), or |a - mu_j|^2 / 2
+    (the authors' code), which no deviation enters, and which is never negative."""
     discount: float = 1.0
     """Weight of step t in the likelihood is discount^t; the paper's sum is undiscounted."""
 
@@ -51,12 +55,14 @@ class Measure:
         """Refuse, in one sentence, settings that make no sense together."""
         if self.delta is not None and self.least is not None:
             raise InputError(
-                f"measure.least is {self.least} and measure.delta is {self.delta}: a fixed threshold needs no least "
+                f"measure.least is {self.least} and measure.delta is {self.delta}: a fixed "
+                "threshold needs no least "
                 "value. Leave one of them out."
             )
         if self.of == "return" and self.delta is not None and self.delta <= 0:
             raise InputError(
-                f"measure.delta is {self.delta}, but it must be greater than 0 where measure.of is 'return': a "
+                f"measure.delta is {self.delta}, but it must be greater than 0 where measure.of is "
+                "'return': a "
                 "difference is never below 0, so all would be accepted."
             )
 
@@ -66,7 +72,8 @@ Scorer = Callable[[Any, Any, Samples], Array]
 
 
 class References(eqx.Module):
-    """The kept policies as one pytree of fixed capacity R, so that keeping one more never recompiles anything."""
+    """The kept policies as one pytree of fixed capacity R, so that keeping one more never
+    recompiles anything."""
 
     policies: Any  # a Policy whose every leaf has a leading axis R
     threshold: Array  # [R] delta_j
@@ -80,14 +87,20 @@ class References(eqx.Module):
         return self.mask.shape[0]
 
     def step_nll(self, trajectory: Trajectory) -> Array:
-        """-log pi_j(a_t | s_t) of every step under every kept policy: [T, N, A, R]; 0 where nothing is kept."""
-        return self.each(lambda policy, _, samples: step_nll(policy, samples, self.measure), trajectory, self.mask)
+        """-log pi_j(a_t | s_t) of every step under every kept policy: [T, N, A, R]; 0 where nothing
+        is kept."""
+        return self.each(
+            lambda policy, _, samples: step_nll(policy, samples, self.measure),
+            trajectory,
+            self.mask,
+        )
 
     def each(self, score: Scorer, trajectory: Trajectory, wanted: Array) -> Array:
-        """`score(policy, memory, samples)` of every step and every reference `wanted` [R]: [T, N, A, R]; 0 elsewhere.
-        Samples are single steps, or whole episodes where policies have a memory to replay."""
+        """`score(policy, memory, samples)` of every step and every reference `wanted` [R]: [T, N,
+        A, R]; 0 elsewhere. Samples are single steps, or whole episodes where policies have a memory
+        to replay."""
         samples, steps = trajectory.samples, trajectory.reward.shape[0]
-        piecewise = lambda samples, rest: rest[0].each_of(score, samples, rest[1])  # noqa: E731
+        piecewise = lambda samples, rest: rest[0].each_of(score, samples, rest[1])
         if not self.policies.recurrent:
             return map_samples(piecewise, samples, (self, wanted))
         return joined(map_samples(piecewise, chunked(samples, steps), (self, wanted)), steps)
@@ -95,25 +108,27 @@ class References(eqx.Module):
     def each_of(self, score: Scorer, samples: Samples, wanted: Array) -> Array:
         """The same of samples [B], or [B, T] of whole episodes, with a last axis R.
 
-        One reference after the other and only the kept ones: twice as fast here as one product over all places, empty
-        or not.
+        One reference after the other and only the kept ones: twice as fast here as one product over
+        all places, empty or not.
         """
         wanted = wanted & self.mask
 
         def one(j: Array) -> Array:
-            pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)  # noqa: E731
+            pick = lambda leaf: jax.lax.dynamic_index_in_dim(leaf, j, keepdims=False)
             policy, memory = jax.tree.map(pick, (self.policies, self.memory))
             return score(policy, memory, samples)
 
         nothing = jnp.zeros(samples.reward.shape)
-        fill = lambda j, table: table.at[j].set(jax.lax.cond(wanted[j], one, lambda _: nothing, j))  # noqa: E731
+        fill = lambda j, table: table.at[j].set(jax.lax.cond(wanted[j], one, lambda _: nothing, j))
         empty = jnp.zeros((self.capacity, *samples.reward.shape))
         last = jnp.max(jnp.where(self.mask, jnp.arange(1, self.capacity + 1), 0))
         return jnp.moveaxis(jax.lax.fori_loop(0, last, fill, empty), 0, -1)
 
     def nll_of(self, samples: Samples) -> Array:
         """-log pi_j(a | s) of samples [B], or [B, T] of whole episodes, with a last axis R."""
-        return self.each_of(lambda policy, _, samples: step_nll(policy, samples, self.measure), samples, self.mask)
+        return self.each_of(
+            lambda policy, _, samples: step_nll(policy, samples, self.measure), samples, self.mask
+        )
 
     def distance(self, trajectory: Trajectory, nll: Array) -> Array:
         """How far every trajectory, its steps' NLL given, is from every kept policy: [N, A, R]."""
@@ -127,7 +142,8 @@ class References(eqx.Module):
 
 
 def live_rivals(policies: Any, own: Array, measure: Measure) -> References:
-    """The other members of a population as they are now: policies with leaves [P, ...], one's own place masked."""
+    """The other members of a population as they are now: policies with leaves [P, ...], one's own
+    place masked."""
     size = jax.tree.leaves(policies)[0].shape[0]
     frozen = jax.lax.stop_gradient(dataclasses.replace(policies, critic=None))
     nothing = jnp.zeros(size)
@@ -156,7 +172,9 @@ def discounted_sum(steps: Array, discount: float) -> Array:
     return jnp.tensordot(discount ** jnp.arange(steps.shape[0]), steps, axes=1)
 
 
-def automatic_threshold(policy: Any, mean_return: Array | float, trajectory: Trajectory, measure: Measure) -> Array:
+def automatic_threshold(
+    policy: Any, mean_return: Array | float, trajectory: Trajectory, measure: Measure
+) -> Array:
     """delta = alpha * D(whoever played the trajectories, policy)."""
     if measure.of == "return":
         distance = jnp.abs(trajectory.returns - mean_return).mean()

@@ -1,4 +1,5 @@
-"""The reward predictor f(s, a; psi_j) behind the reward-driven intrinsic reward |f(s, a; psi_j) - r|^2."""
+"""The reward predictor f(s, a; psi_j) behind the reward-driven intrinsic reward |f(s, a; psi_j) -
+r|^2."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -27,7 +28,8 @@ class RewardModel(eqx.Module):
         return self.net(jnp.concatenate([obs, taken], axis=-1))[..., 0]
 
     def error(self, samples: Samples) -> Array:
-        """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: the samples' own axes."""
+        """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: the samples' own
+        axes."""
         error = jnp.square(self(samples.view.obs, samples.action) - samples.reward)
         return jnp.where(samples.counted, error, 0.0)
 
@@ -51,10 +53,14 @@ def init_predictor(spec: Spec, hidden: int, learning_rate: float, key: Array) ->
 
 
 @partial(jax.jit, static_argnames=("steps", "learning_rate"))
-def fit(predictor: Predictor, episodes: Sequence[Trajectory], steps: int, learning_rate: float) -> Predictor:
+def fit(
+    predictor: Predictor, episodes: Sequence[Trajectory], steps: int, learning_rate: float
+) -> Predictor:
     """Lower the mean squared error over all the episodes by `steps` full-batch steps of Adam."""
     optimizer = optax.adam(learning_rate)
-    samples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *(played.samples for played in episodes))
+    samples = jax.tree.map(
+        lambda *leaves: jnp.concatenate(leaves, axis=1), *(played.samples for played in episodes)
+    )
     count = samples.counted.sum()
 
     def gradient(piece: Samples, rest: tuple[RewardModel, Array]) -> RewardModel:

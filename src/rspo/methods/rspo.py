@@ -1,11 +1,11 @@
 """Reward-Switching Policy Optimization (Zhou et al., ICLR 2022).
 
-    phi(tau)  = prod_j phi_j(tau)                                                     trajectory filtering
-    r_t^RSPO  = phi(tau) r_t + sum_j (1 - phi_j(tau)) r_int(s_t, a_t; pi_j)             reward switching
-    r_int     = lambda_B * -log pi_j(a | s)  +  lambda_R * |f(s, a; psi_j) - r|^2      behaviour- and reward-driven
+    phi(tau)  = prod_j phi_j(tau)                                            trajectory filtering
+    r_t^RSPO  = phi(tau) r_t + sum_j (1 - phi_j(tau)) r_int(s_t, a_t; pi_j) reward switching
+    r_int     = lambda_B * -log pi_j(a | s) + lambda_R * |f(s, a; psi_j) - r|^2
 
-`switch="smooth"` puts the batch mean of phi_j in place of phi_j(tau) in the second term; `switch="off"` is the
-paper's soft objective, J + sum_j beta_j D(pi, pi_j), with beta_j = lambda_B.
+`switch="smooth"` puts the batch mean of phi_j in place of phi_j(tau) in the second term;
+`switch="off"` is the paper's soft objective, J + sum_j beta_j D(pi, pi_j), with beta_j = lambda_B.
 """
 
 from collections.abc import Callable
@@ -34,56 +34,73 @@ class RSPO(Method):
     lambda_r: float = 0.0
     """Weight of the reward-driven intrinsic reward, the squared error of the reward predictor."""
     switch: Literal["hard", "smooth", "off"] = "hard"
-    """Intrinsic rewards per rejected trajectory; weighted by the batch's rejection rate; or always, with no filter."""
+    """Intrinsic rewards per rejected trajectory; weighted by the batch's rejection rate; or always,
+    with no filter."""
     rejected: Literal["zero", "mask"] = "zero"
-    """A rejected trajectory earns task reward 0 (the paper), or is left out of the task's loss (the authors' code)."""
+    """A rejected trajectory earns task reward 0 (the paper), or is left out of the task's loss (the
+    authors' code)."""
     paid: Literal["step", "end"] = "step"
-    """The task's reward comes step by step (the paper), or all of it with the last step of its episode. Acceptance is
-    only decided there: a step that decides it is then credited with all that it saves, past rewards too."""
+    """The task's reward comes step by step (the paper), or all of it with the last step of its
+    episode. Acceptance is only decided there: a step that decides it is then credited with all that
+    it saves, past rewards too."""
     streams: Literal["single", "grouped", "per-reference"] = "single"
-    """One summed reward (the paper's equation); one value head for the task and one for each kind of intrinsic
-    reward; or one for each kind and each kept policy (the authors' code). Each stream's advantage is normalised."""
+    """One summed reward (the paper's equation); one value head for the task and one for each kind
+    of intrinsic reward; or one for each kind and each kept policy (the authors' code). Each
+    stream's advantage is normalised."""
     release: float = 0.0
-    """Last part of an iteration, in which the filter is lifted, and without one the intrinsic reward is over: a policy
-    in the basin of a new strategy converges to it undisturbed, and one that only keeps to the boundary slides back and
-    is seen to. 0: never (the paper)."""
+    """Last part of an iteration, in which the filter is lifted, and without one the intrinsic
+    reward is over: a policy in the basin of a new strategy converges to it undisturbed, and one
+    that only keeps to the boundary slides back and is seen to. 0: never (the paper)."""
     ungated: float = 0.0
-    """First part of an iteration, in which the reward-driven intrinsic reward counts whatever is accepted, as in a path
-    of the authors' code: a start towards unusual rewards, which unusual moves alone may not lead to. 0: never (the
-    paper)."""
+    """First part of an iteration, in which the reward-driven intrinsic reward counts whatever is
+    accepted, as in a path of the authors' code: a start towards unusual rewards, which unusual
+    moves alone may not lead to. 0: never (the paper)."""
     ungated_every: int = 1
-    """Only with 1, 1 + this, 1 + twice this ... kept policies does an iteration have such a first part; the others are
-    the paper's, so that strategies to which unusual rewards do not lead are found as well."""
+    """Only with 1, 1 + this, 1 + twice this ... kept policies does an iteration have such a first
+    part; the others are the paper's, so that strategies to which unusual rewards do not lead are
+    found as well."""
     predictor_hidden: int = 64
     """Width of the reward predictor's two hidden layers."""
     predictor_training: Literal["after", "during"] = "after"
-    """When the predictor learns: after its iteration from the finished policy's episodes (the paper), or one step with
-    every update from the policy on its way (the authors' code)."""
+    """When the predictor learns: after its iteration from the finished policy's episodes (the
+    paper), or one step with every update from the policy on its way (the authors' code)."""
     predictor_steps: int = 500
     """Gradient steps of a predictor that learns after its iteration."""
     predictor_learning_rate: float = 1e-3
     predictor_data: Literal["own", "mixed"] = "own"
-    """What it then learns from: the finished policy's episodes, or half of them from random play."""
+    """What it then learns from: the finished policy's episodes, or half of them from random
+    play."""
     error_scale: Literal["none", "batch"] = "none"
-    """Prediction errors as they are (the paper), or over the larger of mean and deviation of their discounted sum in
-    the batch (after the authors' code, which keeps a running one)."""
+    """Prediction errors as they are (the paper), or over the larger of mean and deviation of their
+    discounted sum in the batch (after the authors' code, which keeps a running one)."""
 
     def validate(self) -> None:
         if self.paid == "end" and (self.rejected != "zero" or self.switch == "off"):
             raise InputError(
-                f"method.paid is 'end', which credits steps with acceptance; method.rejected '{self.rejected}' and "
-                f"method.switch '{self.switch}' do not let acceptance change what is earned. Set method.rejected to "
+                "method.paid is 'end', which credits steps with acceptance; method.rejected "
+                f"'{self.rejected}' and "
+                f"method.switch '{self.switch}' do not let acceptance change what is earned. Set "
+                "method.rejected to "
                 "'zero' and method.switch to 'hard' or 'smooth', or method.paid to 'step'."
             )
         if self.paid == "end" and self.streams == "single" and self._kinds:
             raise InputError(
-                "method.paid is 'end' and method.streams is 'single': the task's reward and the intrinsic one, which "
-                "is paid step by step, need streams of their own. Set method.streams to 'grouped' or 'per-reference'."
+                "method.paid is 'end' and method.streams is 'single': the task's reward and the "
+                "intrinsic one, which "
+                "is paid step by step, need streams of their own. Set method.streams to 'grouped' "
+                "or 'per-reference'."
             )
-        if self.streams == "single" and self.rejected == "mask" and self.switch != "off" and self._kinds:
+        if (
+            self.streams == "single"
+            and self.rejected == "mask"
+            and self.switch != "off"
+            and self._kinds
+        ):
             raise InputError(
-                "method.rejected is 'mask' and method.streams is 'single': that leaves out the intrinsic reward of "
-                "rejected episodes. Set method.streams to 'grouped' or 'per-reference' or method.rejected to 'zero'."
+                "method.rejected is 'mask' and method.streams is 'single': that leaves out the "
+                "intrinsic reward of "
+                "rejected episodes. Set method.streams to 'grouped' or 'per-reference' or "
+                "method.rejected to 'zero'."
             )
 
     @property
@@ -92,7 +109,9 @@ class RSPO(Method):
         return (self.lambda_b > 0) + (self.lambda_r > 0)
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
-        more = {"single": 0, "grouped": self._kinds, "per-reference": self._kinds * capacity}[self.streams]
+        more = {"single": 0, "grouped": self._kinds, "per-reference": self._kinds * capacity}[
+            self.streams
+        ]
         task: Stream = "episodic" if self.paid == "step" else "settled"
         intrinsic: Stream = "episodic"
         return (task, *(intrinsic,) * more)
@@ -105,7 +124,9 @@ class RSPO(Method):
     def memory(self, spec: Spec, key: Array) -> Any:
         return init_reward_model(spec, self.predictor_hidden, key) if self.lambda_r > 0 else ()
 
-    def score(self, state: Any, data: Trajectory, rivals: References, progress: Array | float) -> Score:
+    def score(
+        self, state: Any, data: Trajectory, rivals: References, progress: Array | float
+    ) -> Score:
         trajectory, references = data, rivals
         nll = references.step_nll(trajectory)  # [T, N, A, R]
         accepted = references.accepts(references.distance(trajectory, nll))  # [N, A, R]
@@ -118,21 +139,30 @@ class RSPO(Method):
             intrinsic.append((self.lambda_b, gate, nll))
         if self.lambda_r > 0:
             kept = references.mask.sum()
-            ungated = (progress < self.ungated) & (kept % self.ungated_every == 1 % self.ungated_every)
+            ungated = (progress < self.ungated) & (
+                kept % self.ungated_every == 1 % self.ungated_every
+            )
             gate = jnp.where(ungated & references.mask, 1.0, gate)
-            intrinsic.append((self.lambda_r, gate, self._prediction_error(trajectory, references, gate)))
+            intrinsic.append(
+                (self.lambda_r, gate, self._prediction_error(trajectory, references, gate))
+            )
         reward = trajectory.reward if self.paid == "step" else paid_at_the_end(trajectory)
         reward, weight = self._task(reward, phi)
         reward, weight = self._combine(reward, weight, intrinsic)
         metrics = {
             "accepted": accepted.all(-1).mean(),
             "accepted_by": accepted.mean((0, 1)),
-            "intrinsic": sum(((lam * gate * r).sum(-1).mean() for lam, gate, r in intrinsic), jnp.zeros(())),
+            "intrinsic": sum(
+                ((lam * gate * r).sum(-1).mean() for lam, gate, r in intrinsic), jnp.zeros(())
+            ),
         }
         return Score(reward, weight, metrics)
 
-    def _prediction_error(self, trajectory: Trajectory, references: References, gate: Array) -> Array:
-        """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]; where a reference rejects nothing, it is not needed and 0."""
+    def _prediction_error(
+        self, trajectory: Trajectory, references: References, gate: Array
+    ) -> Array:
+        """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]; where a reference rejects nothing, it is not
+        needed and 0."""
         rejects = (gate > 0).any((0, 1))
         error = references.each(lambda _, model, samples: model.error(samples), trajectory, rejects)
         if references.measure.cap is not None:
@@ -148,7 +178,8 @@ class RSPO(Method):
             case "hard":
                 gate = 1.0 - phi_j
             case "smooth":
-                # The mean of what is rejected, not 1 - the mean: that one can round to a little below 0.
+                # The mean of what is rejected, not 1 - the mean: that one can round to a little
+                # below 0.
                 gate = jnp.broadcast_to((1.0 - phi_j).mean((0, 1)), phi_j.shape)
             case "off":
                 gate = jnp.ones(phi_j.shape)
@@ -168,13 +199,16 @@ class RSPO(Method):
     ) -> tuple[Array, Array]:
         """Lay the streams side by side: [T, N, A, C] rewards and weights."""
         if self.streams == "single":
-            bonus = sum(((lam * gate * r).sum(-1) for lam, gate, r in intrinsic), jnp.zeros_like(task))
+            bonus = sum(
+                ((lam * gate * r).sum(-1) for lam, gate, r in intrinsic), jnp.zeros_like(task)
+            )
             return (task + bonus)[..., None], task_weight[..., None]
         rewards, weights = [task[..., None]], [task_weight[..., None]]
         for lam, gate, r in intrinsic:
             weight = jnp.broadcast_to(gate, r.shape)
             if self.streams == "grouped":
-                # The mean over the references that reject, so that the stream's weight, not its scale, fades to 0.
+                # The mean over the references that reject, so that the stream's weight, not its
+                # scale, fades to 0.
                 total = weight.sum(-1, keepdims=True)
                 r = (weight * r).sum(-1, keepdims=True) / jnp.where(total > 0, total, 1.0)
                 weight = total
@@ -185,10 +219,15 @@ class RSPO(Method):
     def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
         if self.lambda_r == 0 or self.predictor_training == "after":
             return states
-        return each_member(lambda own, played: fit(own, [played], 1, self.predictor_learning_rate), states, data)
+        return each_member(
+            lambda own, played: fit(own, [played], 1, self.predictor_learning_rate), states, data
+        )
 
-    def remember(self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array) -> Any:
-        """The reward predictor, fitted on the finished policy's trajectories if that is yet to be done."""
+    def remember(
+        self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array
+    ) -> Any:
+        """The reward predictor, fitted on the finished policy's trajectories if that is yet to be
+        done."""
         if self.lambda_r == 0:
             return ()
         if self.predictor_training == "during":
@@ -210,4 +249,6 @@ def paid_at_the_end(trajectory: Trajectory) -> Array:
         owed = owed + reward
         return jnp.where(end, 0.0, owed), jnp.where(end, owed, 0.0)
 
-    return jax.lax.scan(step, jnp.zeros_like(trajectory.reward[0]), (trajectory.reward, ends[..., None]))[1]
+    return jax.lax.scan(
+        step, jnp.zeros_like(trajectory.reward[0]), (trajectory.reward, ends[..., None])
+    )[1]

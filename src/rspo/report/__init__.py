@@ -1,4 +1,5 @@
-"""The page that people open first, made from run folders alone. Nothing here imports JAX, plays or computes anew."""
+"""The page that people open first, made from run folders alone. Nothing here imports JAX, plays or
+computes anew."""
 
 from collections.abc import Sequence
 from pathlib import Path

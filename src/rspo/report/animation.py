@@ -17,14 +17,21 @@ TYPES = {"i": "<i2", "u": "<u2", "f": "<f4"}
 
 def animations(run: RunFolder) -> dict[str, Any]:
     """What the player in the page reads."""
-    shown = [strategy for strategy in run.strategies if strategy.episodes and strategy.episodes["episodes"]]
+    shown = [
+        strategy
+        for strategy in run.strategies
+        if strategy.episodes and strategy.episodes["episodes"]
+    ]
     share = BUDGET // max(len(shown), 1)
-    return {"extent": _extent(shown), "strategies": [_strategy(strategy, share) for strategy in shown]}
+    return {
+        "extent": _extent(shown),
+        "strategies": [_strategy(strategy, share) for strategy in shown],
+    }
 
 
 def _extent(shown: list[Found]) -> float:
-    """Half the side of the square that holds every greedy episode, the same for all strategies; a sampled one that goes
-    further is drawn smaller."""
+    """Half the side of the square that holds every greedy episode, the same for all strategies; a
+    sampled one that goes further is drawn smaller."""
     most = SMALLEST
     for strategy in shown:
         assert strategy.episodes is not None
@@ -34,25 +41,45 @@ def _extent(shown: list[Found]) -> float:
             most = max([most, *(far for far in reach if math.isfinite(far))])
         for n, fact in enumerate(strategy.episodes["episodes"]):
             if fact["mode"] == "greedy" and f"{n}.place" in strategy.arrays:
-                places = [strategy.arrays[name] for name in (f"{n}.place", f"{n}.end") if name in strategy.arrays]
-                most = max(most, *(float(np.abs(np.nan_to_num(place.astype(float))).max()) / unit for place in places))
+                places = [
+                    strategy.arrays[name]
+                    for name in (f"{n}.place", f"{n}.end")
+                    if name in strategy.arrays
+                ]
+                most = max(
+                    most,
+                    *(
+                        float(np.abs(np.nan_to_num(place.astype(float))).max()) / unit
+                        for place in places
+                    ),
+                )
     return round(MARGIN * most, 4)
 
 
 def _strategy(strategy: Found, budget: int) -> dict[str, Any]:
     assert strategy.episodes is not None
     backdrop = [
-        (role, x, y, size, printable(label), end) for role, x, y, size, label, end in strategy.episodes["backdrop"]
+        (role, x, y, size, printable(label), end)
+        for role, x, y, size, label, end in strategy.episodes["backdrop"]
     ]
     episodes = _episodes(strategy, budget)
-    return {"index": strategy.index, "unit": strategy.episodes["unit"], "backdrop": backdrop, "episodes": episodes}
+    return {
+        "index": strategy.index,
+        "unit": strategy.episodes["unit"],
+        "backdrop": backdrop,
+        "episodes": episodes,
+    }
 
 
 def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
-    """Greedy and sampled ones in turn until the room is used up, at least one; then in their own order."""
+    """Greedy and sampled ones in turn until the room is used up, at least one; then in their own
+    order."""
     assert strategy.episodes is not None
     facts = strategy.episodes["episodes"]
-    modes = [[n for n, fact in enumerate(facts) if fact["mode"] == mode] for mode in ("greedy", "sampled")]
+    modes = [
+        [n for n, fact in enumerate(facts) if fact["mode"] == mode]
+        for mode in ("greedy", "sampled")
+    ]
     in_turn = sorted((place, n) for numbers in modes for place, n in enumerate(numbers))
     chosen: dict[int, dict[str, Any]] = {}
     for _, n in in_turn:
@@ -74,4 +101,8 @@ def _packed(array: np.ndarray) -> dict[str, Any]:
     kind = TYPES[array.dtype.kind]
     with np.errstate(over="ignore"):  # of a number that has no place in any picture
         numbers = array.astype(kind)
-    return {"type": kind, "shape": array.shape, "data": base64.b64encode(numbers.tobytes()).decode()}
+    return {
+        "type": kind,
+        "shape": array.shape,
+        "data": base64.b64encode(numbers.tobytes()).decode(),
+    }

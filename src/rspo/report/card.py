@@ -11,7 +11,8 @@ from rspo.report.diversity import maps_of
 from rspo.report.learning import curves, switches
 from rspo.report.reading import Found, RunFolder
 
-# Numbers behind a name that are parts of one thing are drawn as that: a grid's cells, a distribution's shares.
+# Numbers behind a name that are parts of one thing are drawn as that: a grid's cells, a
+# distribution's shares.
 CELL = re.compile(r"[^()]+\(\d{1,3},\d{1,3}\)")
 SHARE = re.compile(r"P\(([^()=]+)=(\d{1,3})\)")
 
@@ -29,7 +30,10 @@ def card(run: RunFolder, strategy: Found, shown: int) -> dict[str, Any]:
         "evaluation": found,
         "sampled_name": sampled if sampled != found["descriptor"] else None,
         "shown": shown,
-        "picture": f"Animation of strategy {strategy.index}, {strategy.status}; the facts are in the text below it",
+        "picture": (
+            f"Animation of strategy {strategy.index}, {strategy.status}; "
+            "the facts are in the text below it"
+        ),
         "novelty": _novelty(run, strategy),
         "choices": _choices(strategy),
         "forces": _forces(strategy),
@@ -54,13 +58,17 @@ def _novelty(run: RunFolder, strategy: Found) -> list[dict[str, Any]]:
             "distance": distance,
             "threshold": threshold,
         }
-        for reference, accepted, distance, threshold in zip(run.references(strategy), *columns, strict=True)
+        for reference, accepted, distance, threshold in zip(
+            run.references(strategy), *columns, strict=True
+        )
     ]
 
 
 def _taken(strategy: Found) -> np.ndarray | None:
     """How often each action was taken, where there is no drawing that shows what is done."""
-    if strategy.episodes is None or any("kinds" in episode for episode in strategy.episodes["episodes"]):
+    if strategy.episodes is None or any(
+        "kinds" in episode for episode in strategy.episodes["episodes"]
+    ):
         return None
     return strategy.arrays["actions"]
 
@@ -68,7 +76,11 @@ def _taken(strategy: Found) -> np.ndarray | None:
 def _choices(strategy: Found) -> list[tuple[str, float]]:
     """The share of each action, where they are choices."""
     taken = _taken(strategy)
-    return [] if taken is None or taken.ndim != 1 else [(f"action {i}", float(share)) for i, share in enumerate(taken)]
+    return (
+        []
+        if taken is None or taken.ndim != 1
+        else [(f"action {i}", float(share)) for i, share in enumerate(taken)]
+    )
 
 
 def _forces(strategy: Found) -> list[Bars]:
@@ -77,14 +89,20 @@ def _forces(strategy: Found) -> list[Bars]:
     if taken is None or taken.ndim != 2:
         return []
     edges = np.linspace(-1, 1, taken.shape[1] + 1)
-    between = [f"{number(low)} to {number(high)}" for low, high in itertools.pairwise(edges.round(6))]
-    return [bars(f"a{i}", shares, between, ("\N{MINUS SIGN}1", "1")) for i, shares in enumerate(taken)]
+    between = [
+        f"{number(low)} to {number(high)}" for low, high in itertools.pairwise(edges.round(6))
+    ]
+    return [
+        bars(f"a{i}", shares, between, ("\N{MINUS SIGN}1", "1")) for i, shares in enumerate(taken)
+    ]
 
 
 def _numbers(strategy: Found) -> list[tuple[str, float]]:
     """Those behind the name that are not drawn."""
-    drawn = lambda name: SHARE.fullmatch(name) or (CELL.fullmatch(name) and maps_of(strategy))  # noqa: E731
-    return [(name, value) for name, value in strategy.evaluation["stats"].items() if not drawn(name)]
+    drawn = lambda name: SHARE.fullmatch(name) or (CELL.fullmatch(name) and maps_of(strategy))
+    return [
+        (name, value) for name, value in strategy.evaluation["stats"].items() if not drawn(name)
+    ]
 
 
 def _distributions(stats: dict[str, float]) -> list[Bars]:

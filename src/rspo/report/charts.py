@@ -1,4 +1,5 @@
-"""Line charts as numbers that the template puts into SVG: too little for a library to be worth its weight."""
+"""Line charts as numbers that the template puts into SVG: too little for a library to be worth its
+weight."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ POINTS = 120  # a line has no more: from longer ones, means of as many updates e
 
 @dataclass(frozen=True)
 class Line:
-    """Values over x, perhaps with a band around them. There are seven colours; after these the lines are dashed."""
+    """Values over x, perhaps with a band around them. There are seven colours; after these the
+    lines are dashed."""
 
     label: str
     colour: int
@@ -63,14 +65,20 @@ def chart(
 ) -> Chart:
     """Lay out lines over a common x axis."""
     lines = [_thinned(line) for line in lines if len(line.y)]
-    low, high = y_range or bounds([value for line in lines for value in (line.y, line.low, line.high)])
+    low, high = y_range or bounds(
+        [value for line in lines for value in (line.y, line.low, line.high)]
+    )
     ticks = nice_ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
     most = max((float(line.x[-1]) for line in lines), default=1.0)
     least = min((float(line.x[0]) for line in lines), default=0.0)
-    x = lambda value: round(LEFT + (value - least) / max(most - least, 1e-9) * (width - LEFT - RIGHT), 1)  # noqa: E731
-    y = lambda value: round(TOP + (high - value) / (high - low) * (height - TOP - BOTTOM), 1)  # noqa: E731
-    points = lambda xs, ys: " ".join(f"{x(a):g},{y(b):g}" for a, b in zip(xs, ys, strict=True) if math.isfinite(b))  # noqa: E731
+    x = lambda value: round(
+        LEFT + (value - least) / max(most - least, 1e-9) * (width - LEFT - RIGHT), 1
+    )
+    y = lambda value: round(TOP + (high - value) / (high - low) * (height - TOP - BOTTOM), 1)
+    points = lambda xs, ys: " ".join(
+        f"{x(a):g},{y(b):g}" for a, b in zip(xs, ys, strict=True) if math.isfinite(b)
+    )
     bands = [
         (points([*line.x, *line.x[::-1]], [*line.high, *line.low[::-1]]), line.colour)
         for line in lines
@@ -93,7 +101,8 @@ def chart(
 
 @dataclass(frozen=True)
 class Bars:
-    """A histogram ready to draw in a box of `len(cells)` by 1; each bar has its height and what it says."""
+    """A histogram ready to draw in a box of `len(cells)` by 1; each bar has its height and what it
+    says."""
 
     title: str
     summary: str
@@ -102,7 +111,8 @@ class Bars:
 
 
 def bars(title: str, shares: np.ndarray, places: Sequence[str], ends: tuple[str, str]) -> Bars:
-    """One bar a share, the largest as high as there is room; `ends` is what to write below the first and the last."""
+    """One bar a share, the largest as high as there is room; `ends` is what to write below the
+    first and the last."""
     most = int(shares.argmax())
     top = float(shares[most]) or 1.0
     cells = [
@@ -121,7 +131,9 @@ def bounds(values: Sequence[np.ndarray | None]) -> tuple[float, float]:
     low, high = float(every.min()), float(every.max())
     if 0 < low < high:
         low = 0.0
-    if high - low <= 1e-8 * max(abs(low), abs(high)):  # the same, but for rounding: no axis could tell them apart
+    if high - low <= 1e-8 * max(
+        abs(low), abs(high)
+    ):  # the same, but for rounding: no axis could tell them apart
         low, high = min(low, 0.0), max(high, 0.0)
     return (low, high) if low < high else (0.0, 1.0)
 
@@ -130,14 +142,18 @@ def nice_ticks(low: float, high: float) -> list[float]:
     """Two to four round numbers from just below `low` to just above `high`."""
     step = 10.0 ** math.floor(math.log10(high - low))
     for factor in (0.5, 1, 2, 5, 10):
-        first, last = math.floor(low / (step * factor) + 1e-9), math.ceil(high / (step * factor) - 1e-9)
+        first, last = (
+            math.floor(low / (step * factor) + 1e-9),
+            math.ceil(high / (step * factor) - 1e-9),
+        )
         if last - first <= 3:
             break
     return [round(i * step * factor, 12) for i in range(first, last + 1)]
 
 
 def fixed(value: float, beside: float | None = None) -> str:
-    """A return, to three places, to one from 100 on; a spread as exactly as what it stands `beside`."""
+    """A return, to three places, to one from 100 on; a spread as exactly as what it stands
+    `beside`."""
     places = 3 if abs(value if beside is None else beside) < 100 else 1
     return f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}")
 
@@ -151,7 +167,7 @@ def number(value: float) -> str:
 def _thinned(line: Line) -> Line:
     """Means of equally many neighbours, the last ones of perhaps fewer."""
     size = -(-len(line.y) // POINTS)
-    mean = lambda a: np.array([np.mean(a[i : i + size]) for i in range(0, len(a), size)])  # noqa: E731
+    mean = lambda a: np.array([np.mean(a[i : i + size]) for i in range(0, len(a), size)])
     # The ends keep their place on the axis.
     x = np.linspace(line.x[0], line.x[-1], -(-len(line.x) // size)) if size > 1 else line.x
     low, high = (None if band is None else mean(np.asarray(band)) for band in (line.low, line.high))

@@ -1,4 +1,5 @@
-"""The page that compares runs: methods or settings side by side, seeds of the same settings taken together."""
+"""The page that compares runs: methods or settings side by side, seeds of the same settings taken
+together."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,9 +32,17 @@ def compare_page(runs: Sequence[RunFolder]) -> str:
     """The comparison as text."""
     _refuse_repetition(runs)
     envs = dict.fromkeys(run.config["env"] for run in runs)
-    sections = [_section(env, _groups([run for run in runs if run.config["env"] == env])) for env in envs]
+    sections = [
+        _section(env, _groups([run for run in runs if run.config["env"] == env])) for env in envs
+    ]
     title = f"{len(runs)} runs compared: {', '.join(envs)}"
-    return render("comparison.html.j2", title=title, sections=sections, confidence=CONFIDENCE, citation=CITATION)
+    return render(
+        "comparison.html.j2",
+        title=title,
+        sections=sections,
+        confidence=CONFIDENCE,
+        citation=CITATION,
+    )
 
 
 def _refuse_repetition(runs: Sequence[RunFolder]) -> None:
@@ -42,13 +51,15 @@ def _refuse_repetition(runs: Sequence[RunFolder]) -> None:
         twin = seen.setdefault(identity(run.record), run)
         if twin is not run:
             raise InputError(
-                f"{twin.path} and {run.path} have the same settings and the same seed, so they are one run: give only "
+                f"{twin.path} and {run.path} have the same settings and the same seed, so they are "
+                "one run: give only "
                 "one of them."
             )
 
 
 def _groups(runs: Sequence[RunFolder]) -> list[Group]:
-    """By settings; each is called after its method and what else sets it apart from others of that method."""
+    """By settings; each is called after its method and what else sets it apart from others of that
+    method."""
     alike: dict[str, list[RunFolder]] = {}
     for run in runs:
         settings = {name: value for name, value in run.config.items() if name != "seed"}
@@ -59,9 +70,15 @@ def _groups(runs: Sequence[RunFolder]) -> list[Group]:
 
 def _label(run: RunFolder, members: Iterable[list[RunFolder]]) -> str:
     method = run.config["objective"]
-    rivals = [dict(flat(group[0].config)) for group in members if group[0].config["objective"] == method]
+    rivals = [
+        dict(flat(group[0].config)) for group in members if group[0].config["objective"] == method
+    ]
     own = {name: value for name, value in flat(run.config) if name != "seed"}
-    apart = [f"{name} {value}" for name, value in own.items() if any(rival.get(name) != value for rival in rivals)]
+    apart = [
+        f"{name} {value}"
+        for name, value in own.items()
+        if any(rival.get(name) != value for rival in rivals)
+    ]
     return ", ".join([method, *apart])
 
 
@@ -77,12 +94,17 @@ def _section(env: str, groups: list[Group]) -> dict[str, Any]:
 
 def _found(groups: Sequence[Group]) -> str:
     """Who did best, in one sentence."""
-    returns = {group: known for group in groups if (known := _known(best(run, "return_mean") for run in group.runs))}
+    returns = {
+        group: known
+        for group in groups
+        if (known := _known(best(run, "return_mean") for run in group.runs))
+    }
     if not returns:
         return "No strategies yet."
     distinct = {group: [float(run.distinct) for run in group.runs] for group in groups}
     return (
-        f"On average over seeds, most distinct strategies were found by {_leaders(distinct)}, and the best return by "
+        f"On average over seeds, most distinct strategies were found by {_leaders(distinct)}, and "
+        "the best return by "
         f"{_leaders(returns)}."
     )
 
@@ -91,7 +113,8 @@ def _leaders(values: Mapping[Group, Sequence[float]]) -> str:
     """Whose mean is the greatest, to the digits that are shown."""
     means = {group: float(np.mean(of)) for group, of in values.items()}
     top = number(max(means.values()))
-    return f"{' and '.join(group.label for group, mean in means.items() if number(mean) == top)} ({top})"
+    best = [group.label for group, mean in means.items() if number(mean) == top]
+    return f"{' and '.join(best)} ({top})"
 
 
 def _summary(group: Group) -> dict[str, Any]:
@@ -130,7 +153,8 @@ def best(run: RunFolder, name: str) -> float:
 
 
 def interval(values: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over the leading axis and half the width of Student's confidence interval; 0 for a single value."""
+    """Mean over the leading axis and half the width of Student's confidence interval; 0 for a
+    single value."""
     array = np.asarray(values, float)
     count = len(array)
     mean = array.mean(0)
@@ -158,14 +182,20 @@ def _known(values: Iterable[float]) -> list[float]:
 def _charts(groups: Sequence[Group]) -> list[Chart]:
     """How each method fares, averaged over its seeds, as far as all of them got."""
     curves = (
-        ("Distinct strategies", "iteration", lambda run: np.cumsum([s.status == "novel" for s in run.strategies])),
+        (
+            "Distinct strategies",
+            "iteration",
+            lambda run: np.cumsum([s.status == "novel" for s in run.strategies]),
+        ),
         ("Best return so far", "iteration", _best_so_far),
         ("Return in training", "update, of all iterations", _training_returns),
     )
     charts = []
     for title, x_label, curve in curves:
         begun = {group: [run for run in group.runs if run.strategies] for group in groups}
-        lines = [_line(group, [curve(run) for run in runs]) for group, runs in begun.items() if runs]
+        lines = [
+            _line(group, [curve(run) for run in runs]) for group, runs in begun.items() if runs
+        ]
         charts.append(chart(title, lines, key=True, x_label=x_label, width=440, height=220))
     return charts
 

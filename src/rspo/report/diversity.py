@@ -8,7 +8,9 @@ from rspo.report.reading import Found, RunFolder
 from rspo.report.words import flat
 
 
-def matrix(run: RunFolder, cards: list[dict[str, Any]]) -> list[tuple[dict[str, Any], list[dict[str, Any] | None]]]:
+def matrix(
+    run: RunFolder, cards: list[dict[str, Any]]
+) -> list[tuple[dict[str, Any], list[dict[str, Any] | None]]]:
     """One row a policy, one column an earlier one; None where they were not compared."""
     rows = []
     for card in cards[1:]:
@@ -35,17 +37,22 @@ def cross_play(run: RunFolder) -> dict[str, Any] | None:
 
 def _shaded(values: np.ndarray, low: float, span: float) -> list[list[tuple[float, float]]]:
     """Each value with a shade from 0 to 1."""
-    return [[(float(value), round(float((value - low) / span), 3)) for value in row] for row in values]
+    return [
+        [(float(value), round(float((value - low) / span), 3)) for value in row] for row in values
+    ]
 
 
 def population(run: RunFolder) -> dict[str, Any] | None:
-    """The score in `diversity.json`, its kernel between each two distinct strategies, and all that it depends on."""
+    """The score in `diversity.json`, its kernel between each two distinct strategies, and all that
+    it depends on."""
     record = run.extras.get("diversity")
     if record is None:
         return None
     names = [strategy.label for strategy in run.strategies if strategy.status == "novel"]
     kernel = np.array(record["matrix"], float)
-    facts = [(name, value) for name, value in flat(record) if name not in ("run", "value", "matrix")]
+    facts = [
+        (name, value) for name, value in flat(record) if name not in ("run", "value", "matrix")
+    ]
     rows = list(zip(names, _shaded(kernel, 0.0, 1.0), strict=True))
     return {"value": record["value"], "names": names, "rows": rows, "facts": facts}
 
@@ -66,7 +73,10 @@ def heatmaps(run: RunFolder) -> list[tuple[str, list[dict[str, Any]]]]:
 def maps_of(strategy: Found) -> list[tuple[str, dict[str, Any]]]:
     """A strategy's heat maps, by their titles."""
     titles = strategy.episodes["maps"] if strategy.episodes else []
-    return [(title, _heatmap(strategy, title, strategy.arrays[f"map.{i}"])) for i, title in enumerate(titles)]
+    return [
+        (title, _heatmap(strategy, title, strategy.arrays[f"map.{i}"]))
+        for i, title in enumerate(titles)
+    ]
 
 
 def _heatmap(strategy: Found, title: str, grid: np.ndarray) -> dict[str, Any]:
@@ -83,7 +93,11 @@ def _heatmap(strategy: Found, title: str, grid: np.ndarray) -> dict[str, Any]:
         }
         for (y, x), share in ((place, float(share)) for place, share in np.ndenumerate(grid))
     ]
-    where = f"most in column {top[1] + 1}, row {top[0] + 1} from below: {most:.0%}" if most else "nothing anywhere"
+    where = (
+        f"most in column {top[1] + 1}, row {top[0] + 1} from below: {most:.0%}"
+        if most
+        else "nothing anywhere"
+    )
     return {
         "width": width,
         "height": height,

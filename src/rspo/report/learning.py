@@ -7,7 +7,8 @@ import numpy as np
 from rspo.report.charts import Chart, Line, Mark, chart
 from rspo.report.reading import Found, RunFolder
 
-OFF = 0.95  # a switch counts as off from the update on after which no batch is accepted less than this
+# a switch counts as off from the update on after which no batch is accepted less than this
+OFF = 0.95
 FEW = 5  # policies that are called by their names where there is little room
 LONG = 0.05  # if that is not in this last part of an iteration
 
@@ -16,17 +17,27 @@ def curves(run: RunFolder, strategy: Found) -> list[Chart]:
     """Return, acceptance, intrinsic reward and entropy over the updates of an iteration."""
     rows, colour = strategy.rows, strategy.index
     x = np.array([row["update"] for row in rows])
-    column = lambda name: np.array([row[name] for row in rows], float)  # noqa: E731
-    one = lambda title, name: chart(title, [Line(title, colour, x, column(name))])  # noqa: E731
+    column = lambda name: np.array([row[name] for row in rows], float)
+    one = lambda title, name: chart(title, [Line(title, colour, x, column(name))])
     charts = [one("Return", "return")]
     references = run.references(strategy)
     if references and rows and "accepted_by" in rows[0]:
         by = np.array([row["accepted_by"] for row in rows], float)
         lines = [
-            Line(f"by {earlier.label}", earlier.index, x, by[:, j], short=_short(earlier, references))
+            Line(
+                f"by {earlier.label}", earlier.index, x, by[:, j], short=_short(earlier, references)
+            )
             for j, earlier in enumerate(references)
         ]
-        charts.append(chart("Accepted, by each earlier policy", lines, _marks(run, strategy), (0.0, 1.0), key=True))
+        charts.append(
+            chart(
+                "Accepted, by each earlier policy",
+                lines,
+                _marks(run, strategy),
+                (0.0, 1.0),
+                key=True,
+            )
+        )
     if references and rows and "intrinsic" in rows[0]:
         charts.append(one("Intrinsic reward a step", "intrinsic"))
     return [*charts, one("Entropy", "entropy")] if rows and "entropy" in rows[0] else charts
@@ -38,14 +49,16 @@ def _short(one: Found, of: Sequence[Found]) -> str:
 
 
 def switched_off(accepted: np.ndarray) -> int | None:
-    """The row from which acceptance stays at `OFF` or above, and for long enough to mean it; else None."""
+    """The row from which acceptance stays at `OFF` or above, and for long enough to mean it; else
+    None."""
     below = np.flatnonzero(accepted < OFF)
     first = int(below[-1]) + 1 if below.size else 0
     return first if len(accepted) - first >= max(1, LONG * len(accepted)) else None
 
 
 def _moments(run: RunFolder, strategy: Found) -> list[tuple[Found, int | None]]:
-    """For each reference the update at which its switch turned off, or None; while there was a filter at all."""
+    """For each reference the update at which its switch turned off, or None; while there was a
+    filter at all."""
     rows = strategy.rows[: _filtered(run, strategy)]
     if not rows or "accepted_by" not in rows[0]:
         return []
@@ -77,8 +90,12 @@ def _marks(run: RunFolder, strategy: Found) -> list[Mark]:
 def switches(run: RunFolder, strategy: Found) -> str:
     """When they turned off, in words."""
     moments = _moments(run, strategy)
-    names = lambda found: ", ".join(_short(one, found) for one in found)  # noqa: E731
-    off = [f"{one.label} at update {update}" for one, update in moments if update is not None and update > 1]
+    names = lambda found: ", ".join(_short(one, found) for one in found)
+    off = [
+        f"{one.label} at update {update}"
+        for one, update in moments
+        if update is not None and update > 1
+    ]
     said = {
         "Switched off": ", ".join(off),
         "Stayed on": names([one for one, update in moments if update is None]),

@@ -76,7 +76,11 @@ def _found(run: RunFolder) -> str:
 
 def _pair(run: RunFolder, counts: Mapping[int, int]) -> list[int]:
     """The two that are side by side at first: distinct ones, if there are two."""
-    novel = [strategy.index for strategy in run.strategies if strategy.status == "novel" and strategy.index in counts]
+    novel = [
+        strategy.index
+        for strategy in run.strategies
+        if strategy.status == "novel" and strategy.index in counts
+    ]
     return [*novel, *(index for index in counts if index not in novel)][:2]
 
 
@@ -86,7 +90,8 @@ def _missing(run: RunFolder, counts: Mapping[int, int]) -> str:
         return ""
     whom = "any strategy" if not counts else f"{lacking} of the strategies"
     return (
-        f"There are no recorded episodes of {whom} in this folder: it was written by a version of rspo that kept none. "
+        f"There are no recorded episodes of {whom} in this folder: it was written by a version of "
+        "rspo that kept none. "
         "`rspo play` still shows them in the terminal."
     )
 
@@ -94,7 +99,11 @@ def _missing(run: RunFolder, counts: Mapping[int, int]) -> str:
 def _trimmed(run: RunFolder, counts: Mapping[int, int]) -> str:
     kept = sum(len(s.episodes["episodes"]) for s in run.strategies if s.episodes)
     shown = sum(counts.values())
-    return f"To stay small, this page shows {shown} of the {kept} recorded episodes." if shown < kept else ""
+    return (
+        f"To stay small, this page shows {shown} of the {kept} recorded episodes."
+        if shown < kept
+        else ""
+    )
 
 
 def _legend(run: RunFolder) -> str:
@@ -107,8 +116,13 @@ def _legend(run: RunFolder) -> str:
     if not seen or seen[0].episodes is None:
         return ""
     kept, observed = seen[0].arrays["0.obs"].shape[-1], seen[0].episodes["episodes"][0]["observed"]
-    lanes = f"the first {kept} of {observed} observed numbers" if kept < observed else "every observed number"
+    lanes = (
+        f"the first {kept} of {observed} observed numbers"
+        if kept < observed
+        else "every observed number"
+    )
     return (
-        f"This environment has no drawing: the lanes show {lanes} over time, o0 uppermost, and below them what was "
+        f"This environment has no drawing: the lanes show {lanes} over time, o0 uppermost, and "
+        "below them what was "
         "done, a0 and so on, each between its least and its greatest value; one line an agent."
     )

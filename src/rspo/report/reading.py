@@ -1,4 +1,5 @@
-"""A run folder as plain values, every part checked against its checksum. Without JAX: a report builds in no time."""
+"""A run folder as plain values, every part checked against its checksum. Without JAX: a report
+builds in no time."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,12 @@ from rspo.runs.clock import read_seconds
 
 Axes = dict[str, tuple[int, ...]]
 MANY = 2**20  # cells of a heat map, or bars of histograms: a page is no place for more
-DRAWN: Axes = {"place": (3,), "size": (2,), "kind": (2,), "total": (1,)}  # axes of an episode's arrays
+DRAWN: Axes = {
+    "place": (3,),
+    "size": (2,),
+    "kind": (2,),
+    "total": (1,),
+}  # axes of an episode's arrays
 OBSERVED: Axes = {"obs": (3,), "action": (2, 3), "total": (1,)}
 
 # What the pages read of each file. There may be more in it.
@@ -126,7 +132,8 @@ class Diversity(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A strategy: what `strategy.json` says, the metrics of its updates, and its episodes, if they were recorded."""
+    """A strategy: what `strategy.json` says, the metrics of its updates, and its episodes, if they
+    were recorded."""
 
     index: int
     status: str
@@ -171,11 +178,16 @@ class RunFolder:
     def references(self, strategy: Found) -> list[Found]:
         """The earlier policies that this one was compared with, in the order of its `distance`."""
         earlier = self.strategies[: strategy.index]
-        return earlier if self.config["judge"]["references"] == "all" else [s for s in earlier if s.status == "novel"]
+        return (
+            earlier
+            if self.config["judge"]["references"] == "all"
+            else [s for s in earlier if s.status == "novel"]
+        )
 
 
 def read_run(path: Path) -> RunFolder:
-    """The run in a folder, or one sentence on what is wrong with it: no page meets a value that it does not expect."""
+    """The run in a folder, or one sentence on what is wrong with it: no page meets a value that it
+    does not expect."""
     record = manifest.read_manifest(path)
     return manifest.readable(partial(_run, record=record), path)
 
@@ -184,7 +196,9 @@ def _run(path: Path, record: dict[str, Any]) -> RunFolder:
     checked(Record, record, _complaint(path / "run.json", record))
     config = record["config"]
     if not (1 <= config["iterations"] <= 10**4 and 1 <= config["ppo"]["updates"] <= 10**9):
-        raise InputError(f"{path / 'run.json'} is damaged: iterations and ppo.updates must be 1 or more.")
+        raise InputError(
+            f"{path / 'run.json'} is damaged: iterations and ppo.updates must be 1 or more."
+        )
     identity = manifest.identity(record)
     folders = manifest.folders(path, config["iterations"])
     strategies = [manifest.readable(_strategy, folder, identity, path) for folder in folders]
@@ -195,7 +209,9 @@ def _run(path: Path, record: dict[str, Any]) -> RunFolder:
         _check_references(run, strategy)
     for name, (kind, fits) in EXTRAS.items():
         if store.exists(path / f"{name}.json"):
-            run.extras[name] = manifest.readable(partial(_extra, kind=kind, fits=fits), path / f"{name}.json", run)
+            run.extras[name] = manifest.readable(
+                partial(_extra, kind=kind, fits=fits), path / f"{name}.json", run
+            )
     return run
 
 
@@ -211,13 +227,18 @@ def _strategy(folder: Path, identity: str, run: Path) -> Found:
     if record["index"] != int(folder.name):
         raise InputError(f"{source} is damaged: it is of strategy {record['index']}.")
     files = manifest.read_files(folder, record["files"])
-    values = {name: record[name] for name in ("index", "status", "attempt", "threshold", "evaluation")}
+    values = {
+        name: record[name] for name in ("index", "status", "attempt", "threshold", "evaluation")
+    }
     return Found(**values, rows=_rows(folder / "metrics.jsonl", files), **_recorded(folder, files))
 
 
 def _rows(source: Path, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     lines = files["metrics.jsonl"].splitlines()
-    rows = [checked(Row, store.parse_json(line, source), f"{source} is damaged: it has a line") for line in lines]
+    rows = [
+        checked(Row, store.parse_json(line, source), f"{source} is damaged: it has a line")
+        for line in lines
+    ]
     for name in Row.__optional_keys__:
         if len({name in row for row in rows}) > 1:
             raise InputError(f"{source} is damaged: only some of its lines have '{name}'.")
@@ -241,14 +262,23 @@ def _wrong(episodes: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Iterat
     """What is not as `recording.py` says."""
     if not 0 < episodes["unit"] < math.inf:
         yield "its unit must be greater than 0"
-    yield from (f"'{name}' must be numbers" for name, array in arrays.items() if array.dtype.kind not in "iuf")
+    yield from (
+        f"'{name}' must be numbers"
+        for name, array in arrays.items()
+        if array.dtype.kind not in "iuf"
+    )
     axes: Axes = {f"map.{i}": (2,) for i, _ in enumerate(episodes["maps"])}
     if not any("kinds" in episode for episode in episodes["episodes"]):
         axes["actions"] = (1, 2)
     for n, episode in enumerate(episodes["episodes"]):
-        if ("kinds" in episode) == ("observed" in episode) or ("observed" in episode) != (f"{n}.obs" in arrays):
+        if ("kinds" in episode) == ("observed" in episode) or ("observed" in episode) != (
+            f"{n}.obs" in arrays
+        ):
             yield f"episode {n} must be either drawn or observed"
-        axes |= {f"{n}.{name}": allowed for name, allowed in (DRAWN if "kinds" in episode else OBSERVED).items()}
+        axes |= {
+            f"{n}.{name}": allowed
+            for name, allowed in (DRAWN if "kinds" in episode else OBSERVED).items()
+        }
         if f"{n}.end" in arrays:
             axes[f"{n}.end"] = (3,)
     for name, allowed in axes.items():
@@ -264,10 +294,14 @@ def _check_references(run: RunFolder, strategy: Found) -> None:
     tables = [found[name] for name in ("accepted_by", "distance", "threshold")]
     tables += [row["accepted_by"] for row in strategy.rows if "accepted_by" in row]
     if any(len(table) != count for table in tables):
-        raise InputError(f"{run.path} is damaged: strategy {strategy.index} does not fit the ones before it.")
+        raise InputError(
+            f"{run.path} is damaged: strategy {strategy.index} does not fit the ones before it."
+        )
 
 
-def _extra(path: Path, run: RunFolder, kind: Any, fits: Callable[[RunFolder, dict[str, Any]], bool]) -> dict[str, Any]:
+def _extra(
+    path: Path, run: RunFolder, kind: Any, fits: Callable[[RunFolder, dict[str, Any]], bool]
+) -> dict[str, Any]:
     record = store.read_json(path)
     manifest.check_identity(record, path, manifest.identity(run.record), path.parent)
     record = checked(kind, record, _complaint(path, record))
@@ -277,10 +311,15 @@ def _extra(path: Path, run: RunFolder, kind: Any, fits: Callable[[RunFolder, dic
 
 
 def _square(table: Sequence[Sequence[float]], size: int) -> bool:
-    return len(table) == size > 0 and all(len(row) == size and not np.isinf(row).any() for row in table)
+    return len(table) == size > 0 and all(
+        len(row) == size and not np.isinf(row).any() for row in table
+    )
 
 
 EXTRAS: dict[str, tuple[Any, Callable[[RunFolder, dict[str, Any]], bool]]] = {
-    "crossplay": (CrossPlay, lambda run, record: _square(record["payoff"], len(record["strategies"]))),
+    "crossplay": (
+        CrossPlay,
+        lambda run, record: _square(record["payoff"], len(record["strategies"])),
+    ),
     "diversity": (Diversity, lambda run, record: _square(record["matrix"], run.distinct)),
 }

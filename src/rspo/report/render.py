@@ -1,4 +1,5 @@
-"""The template engine: everything that comes from a run folder is escaped, and only our own script may run."""
+"""The template engine: everything that comes from a run folder is escaped, and only our own script
+may run."""
 
 import base64
 import hashlib
@@ -51,7 +52,8 @@ def own(name: str) -> str:
 
 
 def embedded(values: Any) -> Markup:
-    """JSON that is safe between <script> tags: nothing in it can end the element or open a comment."""
+    """JSON that is safe between <script> tags: nothing in it can end the element or open a
+    comment."""
     text = json.dumps(_finite(values), allow_nan=False, separators=(",", ":"))
     for character in "<>&\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}":
         text = text.replace(character, f"\\u{ord(character):04x}")

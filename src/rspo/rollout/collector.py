@@ -1,4 +1,5 @@
-"""Collecting whole episodes. A collector, built once per environment, is the only place that knows its kind."""
+"""Collecting whole episodes. A collector, built once per environment, is the only place that knows
+its kind."""
 
 import abc
 from collections.abc import Callable
@@ -48,28 +49,34 @@ class Collector(abc.ABC):
         record: bool = False,
         latent: Any = None,
     ) -> Trajectory:
-        """Play `episodes` episodes side by side from their start to the horizon; `latent` [episodes, Z] is seen by the
-        policy beside its observations.
+        """Play `episodes` episodes side by side from their start to the horizon; `latent`
+        [episodes, Z] is seen by the policy beside its observations.
 
-        After termination an episode stands still: same observation, reward 0. With the padding "count" those steps
-        count in losses and likelihoods (the paper's sums compare trajectories of one fixed length); with "drop" only
-        live steps do. With "restart" a new episode begins there instead, and every step is live.
+        After termination an episode stands still: same observation, reward 0. With the padding
+        "count" those steps count in losses and likelihoods (the paper's sums compare trajectories
+        of one fixed length); with "drop" only live steps do. With "restart" a new episode begins
+        there instead, and every step is live.
         """
 
     @abc.abstractmethod
     def program(self, function: Function) -> Function:
-        """A function that plays: one compiled program, or Python around the compiled functions that it calls."""
+        """A function that plays: one compiled program, or Python around the compiled functions that
+        it calls."""
 
     @abc.abstractmethod
     def each(self, function: Callable[[Any], Any], count: int) -> Any:
-        """`function(i)`, which plays, for i below `count`, one after the other: leaves [count, ...]."""
+        """`function(i)`, which plays, for i below `count`, one after the other: leaves [count,
+        ...]."""
 
     @abc.abstractmethod
     def trainer(
-        self, play: Callable[[S, Any], Any], learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]], rows: int
+        self,
+        play: Callable[[S, Any], Any],
+        learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]],
+        rows: int,
     ) -> Callable[[S, Any, Any, Any], tuple[S, dict[str, Any]]]:
-        """`advance(state, rivals, key, n)`: n <= rows times `learn(state, rivals, play(state, key), key)`. Of the table
-        of `rows` rows of metrics that it gives the first n are set."""
+        """`advance(state, rivals, key, n)`: n <= rows times `learn(state, rivals, play(state, key),
+        key)`. Of the table of `rows` rows of metrics that it gives the first n are set."""
 
     def close(self) -> None:  # noqa: B027  (most have nothing to let go of)
         """Let go of what it plays on."""
@@ -84,7 +91,9 @@ class Collector(abc.ABC):
 def collector(env: AnyEnv) -> Collector:
     """The collector of an environment of either kind."""
     if isinstance(env, HostEnv):
-        from rspo.rollout.host import HostCollector  # what steps on the host needs not be loaded for games in JAX
+        from rspo.rollout.host import (
+            HostCollector,
+        )  # what steps on the host needs not be loaded for games in JAX
 
         return HostCollector(env)
     return JaxCollector(env)
@@ -112,12 +121,18 @@ class JaxCollector(Collector):
         reset_key, step_key, action_key = jax.random.split(key, 3)
         steps = (spec.horizon, episodes)
         noise = jax.random.uniform(step_key, (*steps, spec.step_noise))
-        state, obs = jax.vmap(env.reset)(jax.random.uniform(reset_key, (episodes, spec.reset_noise)))
+        state, obs = jax.vmap(env.reset)(
+            jax.random.uniform(reset_key, (episodes, spec.reset_noise))
+        )
         view, memory = seen(obs), policy.initial(episodes, spec.agents)
         kind, shape = jax.eval_shape(policy.step, memory, view)[1].noise
         draw = jax.random.uniform if kind == "uniform" else jax.random.normal
         action_noise = draw(action_key, (spec.horizon, *shape))
-        again = jax.random.uniform(jax.random.fold_in(reset_key, 1), (*steps, spec.reset_noise)) if restart else None
+        again = (
+            jax.random.uniform(jax.random.fold_in(reset_key, 1), (*steps, spec.reset_noise))
+            if restart
+            else None
+        )
 
         def body(carry: tuple[Any, ...], draws: tuple[Array, Array, Any]) -> tuple[Any, Any]:
             state, view, memory, live, alive = carry
@@ -129,7 +144,16 @@ class JaxCollector(Collector):
             terminated = ~live | step.terminated
             features = None if step.features is None else _where(live, step.features, 0.0)
             reward = _where(live, step.reward, 0.0)
-            row = (view, action, distribution.log_prob(action), reward, terminated, live, alive, features)
+            row = (
+                view,
+                action,
+                distribution.log_prob(action),
+                reward,
+                terminated,
+                live,
+                alive,
+                features,
+            )
             following = jnp.ones_like(alive) if step.alive is None else step.alive
             view, alive = jax.tree.map(
                 lambda new, old: _where(live, new, old), (seen(step.obs), following), (view, alive)
@@ -137,9 +161,16 @@ class JaxCollector(Collector):
             reached = state
             if restart:
                 fresh_state, fresh_obs = jax.vmap(env.reset)(reset_noise)
-                fresh = (fresh_state, seen(fresh_obs), policy.initial(episodes, spec.agents), jnp.ones_like(alive))
+                fresh = (
+                    fresh_state,
+                    seen(fresh_obs),
+                    policy.initial(episodes, spec.agents),
+                    jnp.ones_like(alive),
+                )
                 state, view, memory, alive = jax.tree.map(
-                    lambda new, old: _where(terminated, new, old), fresh, (state, view, memory, alive)
+                    lambda new, old: _where(terminated, new, old),
+                    fresh,
+                    (state, view, memory, alive),
                 )
             carry = (state, view, memory, live if restart else ~terminated, alive)
             return carry, (row, reached if record else None)
@@ -151,18 +182,32 @@ class JaxCollector(Collector):
         counted = alive & (jnp.ones_like(live) if padding == "count" else live)[..., None]
         start = state if record else None
         return Trajectory(
-            view, action, log_prob, reward, terminated, live, counted, last, states, start, features=features
+            view,
+            action,
+            log_prob,
+            reward,
+            terminated,
+            live,
+            counted,
+            last,
+            states,
+            start,
+            features=features,
         )
 
     def program(self, function: Function) -> Function:
         return jax.jit(function)  # type: ignore[return-value]
 
     def each(self, function: Callable[[Any], Any], count: int) -> Any:
-        # One after the other: the episodes of one are enough to keep the cores busy, and fit their caches.
+        # One after the other: the episodes of one are enough to keep the cores busy, and fit their
+        # caches.
         return jax.lax.map(function, jnp.arange(count))
 
     def trainer(
-        self, play: Callable[[S, Any], Any], learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]], rows: int
+        self,
+        play: Callable[[S, Any], Any],
+        learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]],
+        rows: int,
     ) -> Callable[[S, Any, Any, Any], tuple[S, dict[str, Any]]]:
         def one_update(state: S, rivals: Any, key: Array) -> tuple[S, dict[str, Array]]:
             return learn(state, rivals, play(state, key), key)
@@ -177,7 +222,8 @@ class JaxCollector(Collector):
 
             return jax.lax.fori_loop(0, count, body, (state, table))
 
-        # Placements are fixed, or a state from a checkpoint would compile the program once more than one from here.
+        # Placements are fixed, or a state from a checkpoint would compile the program once more
+        # than one from here.
         return jax.jit(advance, in_shardings=everywhere(), out_shardings=everywhere())
 
 
@@ -187,7 +233,9 @@ def _seen(obs: Any, latent: Any) -> View:
     if latent is None:
         return view
     xp = view.obs.__array_namespace__()
-    return view._replace(latent=xp.broadcast_to(latent[:, None], (*view.obs.shape[:2], latent.shape[-1])))
+    return view._replace(
+        latent=xp.broadcast_to(latent[:, None], (*view.obs.shape[:2], latent.shape[-1]))
+    )
 
 
 def _where(condition: Array, new: Array, old: Any) -> Array:

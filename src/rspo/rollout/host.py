@@ -1,8 +1,9 @@
 """Collecting episodes from a host environment: the same record as from a JAX environment.
 
-Episodes are dealt in shares, one per core. Whoever plays a share asks the policy, then steps the instances, all the way
-to the horizon: none waits for another. An environment that has a name trains in processes, any other in threads; what
-is recorded for a description is played here. What comes out depends on the key and the number of players alone.
+Episodes are dealt in shares, one per core. Whoever plays a share asks the policy, then steps the
+instances, all the way to the horizon: none waits for another. An environment that has a name trains
+in processes, any other in threads; what is recorded for a description is played here. What comes
+out depends on the key and the number of players alone.
 """
 
 import contextlib
@@ -36,8 +37,8 @@ LANES = 64  # instances in one batch at most: more would only wait for each othe
 
 
 class HostCollector(Collector):
-    """Steps instances on the CPU: in worker processes, or in threads. What these need is made when it is needed, and
-    kept, for making it takes its time."""
+    """Steps instances on the CPU: in worker processes, or in threads. What these need is made when
+    it is needed, and kept, for making it takes its time."""
 
     env: HostEnv
     compiled = False
@@ -45,7 +46,9 @@ class HostCollector(Collector):
     def __init__(self, env: HostEnv) -> None:
         super().__init__(env)
         self.most = player_count()  # at a time, be it processes or threads
-        self.lock = threading.Lock()  # threads of the caller's take turns, but for what processes play
+        self.lock = (
+            threading.Lock()
+        )  # threads of the caller's take turns, but for what processes play
         self._batches: dict[int, list[Instances]] = {}
         self._players: list[Player] | None = None
         _COLLECTORS.add(self)
@@ -65,24 +68,33 @@ class HostCollector(Collector):
         env = self.env
         if padding == "restart" and not env.can_restart:
             raise InputError(
-                "ppo.padding is 'restart', but this vector environment cannot reset single environments: make it with "
-                "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to 'count' or 'drop'."
+                "ppo.padding is 'restart', but this vector environment cannot reset single "
+                "environments: make it with "
+                "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to "
+                "'count' or 'drop'."
             )
         policy = jax.tree.map(np.asarray, policy)
         share = -(-episodes // self.most)
         lanes = min(share, LANES) if env.most_lanes is None else min(episodes, env.most_lanes)
         noise, seeds = noise_of(policy, env, latent), episode_seeds(key, episodes)
-        part = lambda i, rows: None if rows is None else np.asarray(rows)[i : i + lanes]  # noqa: E731
+        part = lambda i, rows: None if rows is None else np.asarray(rows)[i : i + lanes]
         shares = [
             Share(seeds[i : i + lanes], lanes, noise, padding, greedy, record, part(i, latent))
             for i in range(0, episodes, lanes)
         ]
         workers = 1 if env.most_lanes is not None else min(len(shares), self.most)
-        if workers > 1 and not record and isinstance(policy, Policy) and (players := self.players()):
+        if (
+            workers > 1
+            and not record
+            and isinstance(policy, Policy)
+            and (players := self.players())
+        ):
             return trajectory_of(env, self._play_in_processes(policy, shares, players), padding)
         return trajectory_of(env, self._play_in_threads(policy, shares, workers), padding)
 
-    def _play_in_processes(self, policy: Policy, shares: list[Share], players: list[Player]) -> list[Record]:
+    def _play_in_processes(
+        self, policy: Policy, shares: list[Share], players: list[Player]
+    ) -> list[Record]:
         with self.losing(players):
             packed = to_bytes(policy)
             turns = zip(shares, itertools.cycle(tuple(players)), strict=False)
@@ -112,11 +124,16 @@ class HostCollector(Collector):
         return jax.tree.map(lambda *leaves: np.stack(leaves), *(function(i) for i in range(count)))
 
     def trainer(
-        self, play: Callable[[S, Any], Any], learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]], rows: int
+        self,
+        play: Callable[[S, Any], Any],
+        learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]],
+        rows: int,
     ) -> Callable[[S, Any, Any, Any], tuple[S, dict[str, Any]]]:
         """Python plays, and the compiled program learns, by turns."""
         learn = jax.jit(learn, in_shardings=everywhere(), out_shardings=everywhere())
-        placed = partial(jax.device_put, device=everywhere())  # which takes the compiled program twice as long to do
+        placed = partial(
+            jax.device_put, device=everywhere()
+        )  # which takes the compiled program twice as long to do
 
         def advance(state: S, rivals: Any, keys: Array, count: int) -> tuple[S, dict[str, Any]]:
             learn_from, learn_keys = placed((rivals, keys))
@@ -248,7 +265,11 @@ def trajectory_of(env: HostEnv, parts: list[Record], padding: Padding) -> Trajec
         if not np.isfinite(values).all():
             raise InputError(f"{env.title} gave {what} that is not finite; see rspo.check_env.")
     warn_outside(env, view.obs)
-    states = [jax.tree.map(lambda *leaves: np.stack(leaves), *part.states) for part in parts if part.states]
+    states = [
+        jax.tree.map(lambda *leaves: np.stack(leaves), *part.states)
+        for part in parts
+        if part.states
+    ]
     return Trajectory(
         view=view,
         action=join("action"),

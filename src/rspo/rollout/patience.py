@@ -1,4 +1,5 @@
-"""Names an environment that has not answered for a while. Nothing is stopped: when it answers, the run goes on."""
+"""Names an environment that has not answered for a while. Nothing is stopped: when it answers, the
+run goes on."""
 
 import contextlib
 import math
@@ -34,10 +35,12 @@ class Signs:
 
 @contextlib.contextmanager
 def watching(title: str, *signs: Signs) -> Iterator[None]:
-    """Meanwhile one of these signs has to come now and then, or a line says who has not answered: after a while, after
-    twice as long, and so on."""
+    """Meanwhile one of these signs has to come now and then, or a line says who has not answered:
+    after a while, after twice as long, and so on."""
     over, begun = threading.Event(), time.monotonic()
-    watcher = threading.Thread(target=_watch, args=(title, signs, begun, over), name="rspo-patience", daemon=True)
+    watcher = threading.Thread(
+        target=_watch, args=(title, signs, begun, over), name="rspo-patience", daemon=True
+    )
     watcher.start()
     try:
         yield
@@ -54,8 +57,10 @@ def _watch(title: str, signs: tuple[Signs, ...], begun: float, over: threading.E
         quiet = time.monotonic() - last
         if quiet >= limit:
             warnings.warn(
-                f"{title} has not answered for {quiet:.0f} seconds, at {time.strftime('%H:%M:%S')}: its step or reset "
-                "may hang. If it answers, the run goes on; Ctrl-C, twice if need be, ends it and keeps what was found.",
+                f"{title} has not answered for {quiet:.0f} seconds, at "
+                f"{time.strftime('%H:%M:%S')}: its step or reset "
+                "may hang. If it answers, the run goes on; Ctrl-C, twice if need be, ends it and "
+                "keeps what was found.",
                 RspoWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,5 @@
-"""Playing one share of a host environment's episodes, from their start to the horizon: plain NumPy, in any process."""
+"""Playing one share of a host environment's episodes, from their start to the horizon: plain NumPy,
+in any process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from rspo.core.types import Padding, View, as_view
 from rspo.envs import given
 from rspo.envs.base import HostEnv, Instances
 
-ACTIONS = 1  # tells what is drawn for an episode's actions from what its environment draws from the same seed
+# tells what is drawn for an episode's actions from what its environment draws from the same seed
+ACTIONS = 1
 
 
 class Stopped(Exception):
@@ -48,19 +50,25 @@ class Record:
     start: Any = None
 
 
-def play(env: HostEnv, batch: Instances, policy: Any, share: Share, each_step: Callable[[], None]) -> Record:
+def play(
+    env: HostEnv, batch: Instances, policy: Any, share: Share, each_step: Callable[[], None]
+) -> Record:
     """A share; what the environment's own code raises is said in a sentence."""
     with given.own_code(env.title):
         return play_share(env, batch, policy, share, each_step)
 
 
-def play_share(env: HostEnv, batch: Instances, policy: Any, share: Share, each_step: Callable[[], None]) -> Record:
-    """A share, from its start to the horizon. `each_step` is called before each, and may raise `Stopped`."""
+def play_share(
+    env: HostEnv, batch: Instances, policy: Any, share: Share, each_step: Callable[[], None]
+) -> Record:
+    """A share, from its start to the horizon. `each_step` is called before each, and may raise
+    `Stopped`."""
     return _Playing(env, batch, policy, share).to_the_horizon(each_step)
 
 
 class _Playing:
-    """The policy sees all lanes, used or not, so that sums in it are the same whoever plays beside."""
+    """The policy sees all lanes, used or not, so that sums in it are the same whoever plays
+    beside."""
 
     def __init__(self, env: HostEnv, batch: Instances, policy: Any, share: Share) -> None:
         spec, self.count = env.spec, len(share.seeds)
@@ -69,7 +77,7 @@ class _Playing:
         self.steps, self.shape = (spec.horizon, self.count), (spec.agents, spec.obs_size)
         self.noise = draw(share.noise, spec.horizon, share.seeds, share.lanes)
         first = self._begun(self.everyone)
-        room = lambda leaf: np.zeros((spec.horizon + 1, share.lanes, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
+        room = lambda leaf: np.zeros((spec.horizon + 1, share.lanes, *leaf.shape[1:]), leaf.dtype)
         self.seen = jax.tree.map(room, first)
         self._show(0, self.everyone, first)
         self.latent = None
@@ -96,13 +104,19 @@ class _Playing:
     def _act(self, t: int) -> np.ndarray:
         now = jax.tree.map(lambda room: room[t], self.seen)._replace(latent=self.latent)
         self.memory, distribution = self.policy.step(self.memory, now)
-        return np.asarray(distribution.mode() if self.share.greedy else distribution.sample(self.noise[t]))
+        return np.asarray(
+            distribution.mode() if self.share.greedy else distribution.sample(self.noise[t])
+        )
 
     def to_the_horizon(self, each_step: Callable[[], None]) -> Record:
         spec, record, count = self.env.spec, self.share.record, self.count
         rows = self._empty()
         actions, to_env = [], spec.action_space.to_env
-        live, cut, alive = np.ones(count, bool), np.zeros(count, bool), np.ones((count, spec.agents), bool)
+        live, cut, alive = (
+            np.ones(count, bool),
+            np.zeros(count, bool),
+            np.ones((count, spec.agents), bool),
+        )
         which = self.everyone
         for t in range(spec.horizon):
             each_step()
@@ -113,7 +127,9 @@ class _Playing:
             actions.append(self._act(t))
             terminated = truncated = np.zeros(0, bool)
             if which.size:
-                asked = np.array(to_env(actions[-1][:count][which]))  # a copy: an environment may write into it
+                asked = np.array(
+                    to_env(actions[-1][:count][which])
+                )  # a copy: an environment may write into it
                 step = given.whole(self.batch.step(which, asked), (which.size, *self.shape))
                 self._show(t + 1, which, as_view(step.obs))
                 rows.reward[t, which] = step.reward
@@ -127,7 +143,8 @@ class _Playing:
             rows.truncated[t, which] = truncated & ~terminated
             live[which] = ~(terminated | truncated)
             rows.terminated[t] = ~live & ~rows.truncated[t]
-            # One that the environment itself cut short is not followed by another: values bootstrap from its end.
+            # One that the environment itself cut short is not followed by another: values bootstrap
+            # from its end.
             cut |= rows.truncated[t]
             if self.share.padding == "restart" and (again := np.flatnonzero(~live & ~cut)).size:
                 self.seeds[again] += 1
@@ -150,7 +167,7 @@ class _Playing:
     def _empty(self) -> Record:
         """Rows yet to be filled in."""
         spec, steps = self.env.spec, self.steps
-        part = lambda cut: jax.tree.map(lambda room: room[cut][..., : self.count, :, :], self.seen)  # noqa: E731
+        part = lambda cut: jax.tree.map(lambda room: room[cut][..., : self.count, :, :], self.seen)
         latent = None if self.latent is None else self.latent[: self.count]
         every = None if latent is None else np.broadcast_to(latent, (spec.horizon, *latent.shape))
         return Record(
@@ -168,8 +185,8 @@ class _Playing:
 
 
 def draw(noise: Noise, steps: int, seeds: np.ndarray, lanes: int) -> np.ndarray:
-    """The noise for every step of the episodes of these seeds: [T, lanes, A, ...], zeros in lanes without an episode.
-    Whoever plays an episode draws its own, which depends on its seed alone."""
+    """The noise for every step of the episodes of these seeds: [T, lanes, A, ...], zeros in lanes
+    without an episode. Whoever plays an episode draws its own, which depends on its seed alone."""
     rows = np.zeros((steps, lanes, *noise.shape), np.float32)
     for lane, seed in enumerate(seeds.tolist()):
         rng = np.random.default_rng((seed, ACTIONS))

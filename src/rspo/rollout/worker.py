@@ -1,7 +1,9 @@
-"""Worker processes: `python -m rspo.rollout.worker NAME` makes that environment and plays what it is asked to.
+"""Worker processes: `python -m rspo.rollout.worker NAME` makes that environment and plays what it
+is asked to.
 
-Python runs one thread at a time, so an environment that is not all C keeps one core busy, however many threads step it.
-What crosses the pipes are words as JSON and arrays as safetensors: nothing in them is code.
+Python runs one thread at a time, so an environment that is not all C keeps one core busy, however
+many threads step it. What crosses the pipes are words as JSON and arrays as safetensors: nothing in
+them is code.
 """
 
 import contextlib
@@ -38,7 +40,9 @@ from rspo.rollout.play import Record, Share, play
 
 SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
 PATIENCE = 5.0  # seconds that a process may take to end
-PLAYING: dict[str, Any] = {"playing": True}  # says a process now and then that has not yet an answer
+PLAYING: dict[str, Any] = {
+    "playing": True
+}  # says a process now and then that has not yet an answer
 RECORDED = ("action", "reward", "terminated", "truncated", "live", "alive", "features")
 
 
@@ -64,12 +68,13 @@ class Player:
         self.questions = io.BufferedWriter(self.process.stdin)  # type: ignore[type-var]
 
     def knows(self, spec: Spec) -> bool:
-        """Whether the process could make the environment, and the same one; to be asked once, before it plays."""
+        """Whether the process could make the environment, and the same one; to be asked once,
+        before it plays."""
         return self._answer()[0]["spec"] == repr(spec)
 
     def ask(self, policy: bytes, share: Share) -> Callable[[], Record]:
-        """For a share of episodes, which it plays after those asked for before, while this process goes on; call what
-        is given to wait for it."""
+        """For a share of episodes, which it plays after those asked for before, while this process
+        goes on; call what is given to wait for it."""
         future = Future[Record]()
         words = share._asdict() | {"seeds": share.seeds.tolist()}
         words["latent"] = None if share.latent is None else share.latent.tolist()
@@ -90,7 +95,8 @@ class Player:
         return share.result()
 
     def dismiss(self) -> None:
-        """No more questions: it ends as a program does, and with it what its environment has started."""
+        """No more questions: it ends as a program does, and with it what its environment has
+        started."""
         for pipe in (self.questions, self.process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
@@ -98,7 +104,9 @@ class Player:
     def kill(self) -> None:
         """At once, whatever it does, and all that it has started."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL) if hasattr(os, "killpg") else self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL) if hasattr(
+                os, "killpg"
+            ) else self.process.kill()
 
     def wait(self) -> None:
         """For its end, after one of those; not for long."""
@@ -115,7 +123,9 @@ class Player:
             try:
                 words, arrays = _receive(self.process.stdout, interrupt.wait_to_read)
             except EOFError:
-                raise RspoError(f"A process that played {self.name} died (exit code {self.process.wait()}).") from None
+                raise RspoError(
+                    f"A process that played {self.name} died (exit code {self.process.wait()})."
+                ) from None
             self.signs.beat()
         if (failed := words.get("failed")) is not None:
             raise (InputError if words["unfit"] else EnvironmentFailure)(failed)
@@ -123,7 +133,8 @@ class Player:
 
 
 def to_bytes(policy: Policy) -> bytes:
-    """As players get it: once for all of them, so that the last need not wait while the first already plays."""
+    """As players get it: once for all of them, so that the last need not wait while the first
+    already plays."""
     return _packed(to_arrays(policy))
 
 
@@ -137,7 +148,8 @@ def _of_record(rows: Record) -> dict[str, np.ndarray]:
 
 def _to_record(arrays: dict[str, np.ndarray]) -> Record:
     views: dict[str, Any] = {
-        name: View(*(arrays.get(f"{name}.{part}") for part in View._fields)) for name in ("view", "last")
+        name: View(*(arrays.get(f"{name}.{part}") for part in View._fields))
+        for name in ("view", "last")
     }
     rows: dict[str, Any] = {name: arrays[name] for name in RECORDED if name in arrays}
     return Record(**views, **rows)
@@ -149,7 +161,9 @@ def _packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 def _write(pipe: Any, words: dict[str, Any], arrays: bytes = b"") -> None:
     head = json.dumps(words).encode()
-    with contextlib.suppress(OSError, ValueError):  # nobody is there any more: whoever waits for the answer will say so
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # nobody is there any more: whoever waits for the answer will say so
         pipe.write(SIZES.pack(len(head), len(arrays)) + head + arrays)
         pipe.flush()
 
@@ -219,14 +233,24 @@ def _play_all(env: HostEnv, questions: BinaryIO, answers: Answers) -> None:
         except RspoError as error:
             answers.put((_failed(error), b""))
         except Exception:
-            answers.put(({"failed": f"Playing {env.title} failed.\n{traceback.format_exc()}", "unfit": False}, b""))
+            answers.put(
+                (
+                    {
+                        "failed": f"Playing {env.title} failed.\n{traceback.format_exc()}",
+                        "unfit": False,
+                    },
+                    b"",
+                )
+            )
 
 
 def _to_share(words: dict[str, Any]) -> Share:
     kind, shape = words.pop("noise")
     latent = words.pop("latent")
     latent = None if latent is None else np.array(latent, np.float32)
-    return Share(np.array(words.pop("seeds")), noise=Noise(kind, tuple(shape)), latent=latent, **words)
+    return Share(
+        np.array(words.pop("seeds")), noise=Noise(kind, tuple(shape)), latent=latent, **words
+    )
 
 
 def _failed(error: RspoError) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Seconds of work on a run, over all the processes that had a hand in it.
 
-They are in a file of their own, `times.json`, because everything else in a run folder is the same for the same seed.
+They are in a file of their own, `times.json`, because everything else in a run folder is the same
+for the same seed.
 """
 
 import math
@@ -12,7 +13,8 @@ from rspo.runs import manifest, store
 
 
 class Clock:
-    """Goes from the moment a process opens the run; not a number where what came before is not known."""
+    """Goes from the moment a process opens the run; not a number where what came before is not
+    known."""
 
     def __init__(self, path: Path, identity: str) -> None:
         self.path, self.identity = path / "times.json", identity

@@ -1,4 +1,5 @@
-"""Metrics for those who watch their training elsewhere: TensorBoard, Weights & Biases, by their own writers."""
+"""Metrics for those who watch their training elsewhere: TensorBoard, Weights & Biases, by their own
+writers."""
 
 import abc
 import contextlib
@@ -24,7 +25,13 @@ class Log(abc.ABC):
     def show(self, event: Position | Found) -> None:
         if isinstance(event, Found):
             found = event.strategy.evaluation
-            names = ("return_mean", "return_std", "greedy_return_mean", "greedy_return_std", "accepted")
+            names = (
+                "return_mean",
+                "return_std",
+                "greedy_return_mean",
+                "greedy_return_std",
+                "accepted",
+            )
             self.strategy(event.strategy.index, {name: getattr(found, name) for name in names})
             return
         place = (event.round, event.attempt)
@@ -34,7 +41,12 @@ class Log(abc.ABC):
         for member, rows in enumerate(event.rows):
             for row in rows[self.done :]:
                 # Members of a population are iterations of their own to whoever watches.
-                self.row(event.round * members + member, event.attempt, row["update"], dict(_scalars(row)))
+                self.row(
+                    event.round * members + member,
+                    event.attempt,
+                    row["update"],
+                    dict(_scalars(row)),
+                )
         self.done = len(event.rows[0])
 
     @abc.abstractmethod
@@ -60,7 +72,8 @@ def _scalars(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 class TensorBoard(Log):
-    """One TensorBoard run an iteration, so that iterations lie over each other; evaluations in one of their own."""
+    """One TensorBoard run an iteration, so that iterations lie over each other; evaluations in one
+    of their own."""
 
     def __init__(self, path: Path, config: Config, start: Position | None) -> None:
         super().__init__(start)
@@ -76,10 +89,16 @@ class TensorBoard(Log):
         return self.writers[name]
 
     def row(self, iteration: int, attempt: int, update: int, values: Mapping[str, float]) -> None:
-        self._write(f"iteration-{iteration}" + (f"-attempt-{attempt}" if attempt > 1 else ""), update, values)
+        self._write(
+            f"iteration-{iteration}" + (f"-attempt-{attempt}" if attempt > 1 else ""),
+            update,
+            values,
+        )
 
     def strategy(self, index: int, values: Mapping[str, float]) -> None:
-        self._write("strategies", index, {f"evaluation/{name}": value for name, value in values.items()})
+        self._write(
+            "strategies", index, {f"evaluation/{name}": value for name, value in values.items()}
+        )
 
     def _write(self, run: str, step: int, values: Mapping[str, float]) -> None:
         writer = self._writer(run)
@@ -100,23 +119,39 @@ class WeightsAndBiases(Log):
         import wandb
 
         self.updates = config.ppo.updates
-        name = store.sha256(str(path.resolve()).encode())[:16]  # a resumed run goes on in the same W&B run
+        name = store.sha256(str(path.resolve()).encode())[
+            :16
+        ]  # a resumed run goes on in the same W&B run
         try:
             self.run = wandb.init(
-                project="rspo", name=path.name, id=name, resume="allow", dir=str(path), config=to_dict(config)
+                project="rspo",
+                name=path.name,
+                id=name,
+                resume="allow",
+                dir=str(path),
+                config=to_dict(config),
             )
         except wandb.Error as error:
             words = str(error).splitlines()[0]
-            raise InputError(f"Weights & Biases refused: {words} Log in, or set WANDB_MODE=offline.") from error
+            raise InputError(
+                f"Weights & Biases refused: {words} Log in, or set WANDB_MODE=offline."
+            ) from error
         self.run.define_metric("*", step_metric="total_update")
         self.run.define_metric("strategy/*", step_metric="strategy/index")
 
     def row(self, iteration: int, attempt: int, update: int, values: Mapping[str, float]) -> None:
-        place = {"iteration": iteration, "attempt": attempt, "total_update": iteration * self.updates + update}
+        place = {
+            "iteration": iteration,
+            "attempt": attempt,
+            "total_update": iteration * self.updates + update,
+        }
         self.run.log({**place, **values})
 
     def strategy(self, index: int, values: Mapping[str, float]) -> None:
-        self.run.log({"strategy/index": index} | {f"strategy/{name}": value for name, value in values.items()})
+        self.run.log(
+            {"strategy/index": index}
+            | {f"strategy/{name}": value for name, value in values.items()}
+        )
 
     def close(self) -> None:
         self.run.finish()
@@ -130,13 +165,17 @@ def check_log(kind: str | None, path: Path | None) -> None:
     if kind is not None and kind not in LOGS:
         raise InputError(f"Unknown log '{kind}'. {suggestion(str(kind), LOGS)}")
     if kind is not None and path is None:
-        raise InputError(f"log is '{kind}', but there is no run folder to keep it in: give `out` as well.")
+        raise InputError(
+            f"log is '{kind}', but there is no run folder to keep it in: give `out` as well."
+        )
     if kind is not None and importlib.util.find_spec(kind) is None:
         raise InputError(f"log is '{kind}', which is not installed: pip install 'rspo[{kind}]'.")
 
 
 @contextlib.contextmanager
-def logging(kind: str | None, path: Path | None, config: Config, start: Position | None) -> Iterator[Log | None]:
+def logging(
+    kind: str | None, path: Path | None, config: Config, start: Position | None
+) -> Iterator[Log | None]:
     """The log of this kind, or none; closed however the run ends."""
     if kind is None or path is None:
         yield None

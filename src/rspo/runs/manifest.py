@@ -1,4 +1,5 @@
-"""What binds the parts of a run folder together. Readers that need no JAX, such as the report, start here."""
+"""What binds the parts of a run folder together. Readers that need no JAX, such as the report,
+start here."""
 
 import json
 from collections.abc import Mapping
@@ -19,14 +20,18 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if folder is None:
         raise InputError(f"{path} does not exist. {start}")
     if not folder:
-        raise InputError(f"{path} is a file, but a run is a folder: give the folder that holds run.json.")
+        raise InputError(
+            f"{path} is a file, but a run is a folder: give the folder that holds run.json."
+        )
     if not store.exists(source):
         raise InputError(f"{path} is not a run of rspo: it has no run.json. {start}")
     record: dict[str, Any] = readable(store.read_json, source)
     if record.get("schema") != SCHEMA:
         raise InputError(
-            f"{path} was written with schema {record.get('schema')}, but this version of rspo reads {SCHEMA}: make the "
-            "run again with the command in its run.json, or install the version of rspo that is named there."
+            f"{path} was written with schema {record.get('schema')}, but this version of rspo "
+            f"reads {SCHEMA}: make the "
+            "run again with the command in its run.json, or install the version of rspo that is "
+            "named there."
         )
     return record
 
@@ -50,7 +55,9 @@ def folders(path: Path, most: int) -> list[Path]:
     wanted = [folder_name(i) for i in range(len(names))]
     if names != set(wanted) or len(names) > most:
         found = ", ".join(sorted(names))
-        raise InputError(f"{path} is damaged: its strategies are {found}: some are missing, or too many.")
+        raise InputError(
+            f"{path} is damaged: its strategies are {found}: some are missing, or too many."
+        )
     for name in wanted:
         store.names(home / name)  # refuses what is no folder, or leads elsewhere
     return [home / name for name in wanted]
@@ -67,12 +74,20 @@ def check_identity(record: dict[str, Any], source: Path, own: str, run: Path) ->
 
 
 def read_files(folder: Path, files: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of a strategy, refused if one is missing or differs; the episodes came with a later version."""
-    most = {"policy.safetensors": store.ARRAYS, "metrics.jsonl": store.METRICS, "episodes.safetensors": store.ARRAYS}
+    """The files of a strategy, refused if one is missing or differs; the episodes came with a later
+    version."""
+    most = {
+        "policy.safetensors": store.ARRAYS,
+        "metrics.jsonl": store.METRICS,
+        "episodes.safetensors": store.ARRAYS,
+    }
     read: dict[str, bytes] = {}
     for name in ("policy.safetensors", "metrics.jsonl", *({"episodes.safetensors"} & files.keys())):
         path = folder / name
-        if not store.exists(path) or store.sha256(data := store.read(path, most[name])) != files[name]:
+        if (
+            not store.exists(path)
+            or store.sha256(data := store.read(path, most[name])) != files[name]
+        ):
             raise StoreError(f"{path} is missing or was changed after it was written.")
         read[name] = data
     return read
@@ -83,7 +98,9 @@ def readable(read: Any, path: Path, *arguments: Any, remedy: str = store.RESTORE
     try:
         return read(path, *arguments)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"{path} is damaged: it does not hold what a run of rspo does ({error}).") from error
+        raise InputError(
+            f"{path} is damaged: it does not hold what a run of rspo does ({error})."
+        ) from error
     except InputError:
         raise
     except StoreError as error:

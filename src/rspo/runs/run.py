@@ -8,10 +8,10 @@ strategies/000/               one folder a finished iteration, there as a whole 
     strategy.json             status, evaluation, threshold, checksums of the files above
 checkpoint.safetensors        where the iteration under way stands
 summary.json                  what `rspo evaluate --json` prints
-crossplay.json                at the end of a run with two agents: what every strategy earns with every other one
+crossplay.json                with two agents: what every strategy earns with every other one
 diversity.json                how different its distinct strategies are
 *.svg, *.png                  pictures of the finished run
-times.json                    seconds of work, apart from the rest because no two runs take equally long
+times.json                    seconds of work, apart from the rest: no two runs take equally long
 report.html                   the page to open
 lock                          held while a process works on the folder
 """
@@ -65,10 +65,15 @@ class Run:
         self.path, self.name = path, printable(str(path), NAME)
         source = str(path / "run.json")
         self.devices = _whole_number(record["devices"], 1, 4096, f"{source}: devices")
-        self.players = _whole_number(record.get("players", self.devices), 1, 4096, f"{source}: players")
+        self.players = _whole_number(
+            record.get("players", self.devices), 1, 4096, f"{source}: players"
+        )
         spec = dict(record["spec"])
         space = _action_space(spec.pop("action_space"), f"{source}: actions")
-        sizes = {name: _whole_number(value, 0, 10**6, f"{source}: {name}") for name, value in spec.items()}
+        sizes = {
+            name: _whole_number(value, 0, 10**6, f"{source}: {name}")
+            for name, value in spec.items()
+        }
         self.spec = Spec(**sizes, action_space=space)
         _whole_number(self.spec.horizon, 1, 10**6, f"{source}: horizon")
         try:
@@ -84,7 +89,8 @@ class Run:
         """A new run in a folder that is absent or empty."""
         if store.is_folder(path) and not _is_free(path):
             raise InputError(
-                f"The folder {path} is not empty. Choose another with --out, or go on with `rspo resume {path}`."
+                f"The folder {path} is not empty. Choose another with --out, or go on with `rspo "
+                f"resume {path}`."
             )
         store.make_folder(path / "strategies")
         record = {
@@ -111,11 +117,13 @@ class Run:
         configuration.validate(config, self.spec)
         if iterations < self.config.iterations:
             raise InputError(
-                f"iterations is {iterations}, but {self.name} was begun with {self.config.iterations}: it must be more."
+                f"iterations is {iterations}, but {self.name} was begun with "
+                f"{self.config.iterations}: it must be more."
             )
         if plan_of(config).per_round != plan_of(self.config).per_round:
             raise InputError(
-                f"{self.name} trains its policies side by side, so there can be no more of them: start a new run with "
+                f"{self.name} trains its policies side by side, so there can be no more of them: "
+                "start a new run with "
                 f"--iterations {iterations}."
             )
         with self.locked():
@@ -128,7 +136,8 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for writing; the operating system lets go when the process ends, however it ends."""
+        """Hold the folder for writing; the operating system lets go when the process ends, however
+        it ends."""
         handle = store.open_lock(self.path / "lock")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,7 +146,8 @@ class Run:
             if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
                 raise StoreError(f"Cannot lock {self.path}: {error.strerror or error}.") from error
             raise InputError(
-                f"Another process is working on {self.path}. Wait for it to end, or choose another folder with --out."
+                f"Another process is working on {self.path}. Wait for it to end, or choose another "
+                "folder with --out."
             ) from error
         try:
             store.sweep(self.path, links=True)
@@ -158,9 +168,14 @@ class Run:
         self._check_identity(record, source)
         files = manifest.read_files(folder, record.pop("files"))
         arrays, _ = store.unpack_arrays(files["policy.safetensors"], folder / "policy.safetensors")
-        policy, memory = store.fill(kept_shapes(self.config, self.spec), arrays, folder / "policy.safetensors")
+        policy, memory = store.fill(
+            kept_shapes(self.config, self.spec), arrays, folder / "policy.safetensors"
+        )
         evaluation = _typed(Evaluation, record.pop("evaluation"), source)
-        if record["index"] != int(folder.name) or not 1 <= record["attempt"] <= self.config.judge.attempts:
+        if (
+            record["index"] != int(folder.name)
+            or not 1 <= record["attempt"] <= self.config.judge.attempts
+        ):
             raise StoreError(f"{source} is not of this place in this run.")
         return _typed(Strategy, record, source, evaluation=evaluation, policy=policy, memory=memory)
 
@@ -168,14 +183,16 @@ class Run:
         manifest.check_identity(record, source, self.identity, self.path)
 
     def save(self, event: Position | Found, archive: Archive) -> None:
-        """Keep where a run stands: a checkpoint of the iteration under way, or a finished iteration."""
+        """Keep where a run stands: a checkpoint of the iteration under way, or a finished
+        iteration."""
         if isinstance(event, Position):
             self._save_checkpoint(event)
         else:
             self._save_strategy(event)
             self.clock.mark()
             if place_of(plan_of(self.config), len(archive)).round != event.strategy.round:
-                # Only now: a kill between the two leaves a checkpoint of a round that is done, which resuming ignores.
+                # Only now: a kill between the two leaves a checkpoint of a round that is done,
+                # which resuming ignores.
                 store.remove(self.path / "checkpoint.safetensors")
             self.summarize(archive)
 
@@ -184,7 +201,9 @@ class Run:
         strategy = found.strategy
         folder = self.path / "strategies" / manifest.folder_name(strategy.index)
         files = {
-            "policy.safetensors": store.pack_arrays(store.named_leaves((strategy.policy, strategy.memory))),
+            "policy.safetensors": store.pack_arrays(
+                store.named_leaves((strategy.policy, strategy.memory))
+            ),
             "metrics.jsonl": "".join(json.dumps(row) + "\n" for row in found.rows).encode(),
         }
         if found.recording is not None:
@@ -196,16 +215,25 @@ class Run:
             "evaluation": dataclasses.asdict(strategy.evaluation),
             "files": {name: store.sha256(data) for name, data in files.items()},
         }
-        if not store.exists(folder):  # else an interruption came after the rename: it is safe already
+        if not store.exists(
+            folder
+        ):  # else an interruption came after the rename: it is safe already
             store.write_folder(folder, {**files, "strategy.json": store.pack_json(record)})
 
     def summarize(self, archive: Archive) -> None:
-        store.write(self.path / "summary.json", json.dumps(summary(archive), indent=1).encode() + b"\n")
+        store.write(
+            self.path / "summary.json", json.dumps(summary(archive), indent=1).encode() + b"\n"
+        )
         self.clock.write()
 
     def save_cross_play(self, played: CrossPlay) -> None:
         tables = {name: getattr(played, name).tolist() for name in ("payoff", "mean", "roles")}
-        record = {"run": self.identity, "strategies": played.strategies, "episodes": played.episodes, **tables}
+        record = {
+            "run": self.identity,
+            "strategies": played.strategies,
+            "episodes": played.episodes,
+            **tables,
+        }
         store.write(self.path / "crossplay.json", store.pack_json(record))
 
     def load_cross_play(self) -> CrossPlay | None:
@@ -218,22 +246,35 @@ class Run:
         record = store.read_json(path)
         self._check_identity(record, path)
         size = self.config.iterations
-        hints = {"strategies": tuple[str, ...], "episodes": int, "roles": tuple[tuple[tuple[float, ...], ...], ...]}
-        names, episodes, roles = (checked(hint, record[name], f"{path} has a '{name}'") for name, hint in hints.items())
+        hints = {
+            "strategies": tuple[str, ...],
+            "episodes": int,
+            "roles": tuple[tuple[tuple[float, ...], ...], ...],
+        }
+        names, episodes, roles = (
+            checked(hint, record[name], f"{path} has a '{name}'") for name, hint in hints.items()
+        )
         table = np.array(roles)
         if table.shape != (size, size, 2) or len(names) != size:
             raise StoreError(f"{path} is not of this run: it has another number of strategies.")
         return CrossPlay(names, episodes, table)
 
     def visited(self, strategies: Sequence[Strategy]) -> list[np.ndarray]:
-        """States that each of them came to; none if a strategy was kept by a version that recorded no episodes."""
-        homes = [self.path / "strategies" / manifest.folder_name(s.index) / "episodes.safetensors" for s in strategies]
+        """States that each of them came to; none if a strategy was kept by a version that recorded
+        no episodes."""
+        homes = [
+            self.path / "strategies" / manifest.folder_name(s.index) / "episodes.safetensors"
+            for s in strategies
+        ]
         read = [readable(store.read_arrays, home)[0] for home in homes if store.exists(home)]
         states = [arrays["states"] for arrays in read if "states" in arrays]
         return states if len(states) == len(strategies) else []
 
     def save_diversity(self, score: PopulationDiversity) -> None:
-        store.write(self.path / "diversity.json", store.pack_json({"run": self.identity, **dataclasses.asdict(score)}))
+        store.write(
+            self.path / "diversity.json",
+            store.pack_json({"run": self.identity, **dataclasses.asdict(score)}),
+        )
 
     def save_pictures(self, drawn: Mapping[str, str | bytes]) -> None:
         for name, picture in drawn.items():
@@ -264,11 +305,15 @@ class Run:
         record = store.unpack_json(metadata.get("rspo", ""), path)
         self._check_identity(record, path)
         if record["arrays"] != store.arrays_digest(arrays):
-            raise StoreError(f"{path} was changed after it was written: its checksum does not match.")
+            raise StoreError(
+                f"{path} was changed after it was written: its checksum does not match."
+            )
         plan = plan_of(self.config)
         round = place_of(plan, len(archive)).round
         if record["round"] != round:
-            store.remove(path)  # the process was killed after it kept the strategy, before it removed this file
+            store.remove(
+                path
+            )  # the process was killed after it kept the strategy, before it removed this file
             return None
         self.clock.go_on_from(float(record.get("seconds", math.nan)))
         kept = sum(strategy.round < round for strategy in archive.kept)
@@ -281,14 +326,24 @@ class Run:
 
 def summary(archive: Archive) -> dict[str, Any]:
     """The result of a run as plain JSON values."""
-    names = ("return_mean", "return_std", "greedy_return_mean", "greedy_return_std", "episodes", "accepted")
+    names = (
+        "return_mean",
+        "return_std",
+        "greedy_return_mean",
+        "greedy_return_std",
+        "episodes",
+        "accepted",
+    )
     more = ("descriptor", "sampled_descriptor", "stats", "accepted_by", "distance", "threshold")
     return {
         "env": archive.config.env,
         "objective": archive.config.objective,
         "seed": archive.config.seed,
         "strategies": [
-            {name: getattr(s, name) for name in ("index", "status", "attempt", "round", "member", "latent")}
+            {
+                name: getattr(s, name)
+                for name in ("index", "status", "attempt", "round", "member", "latent")
+            }
             | {name: getattr(s.evaluation, name) for name in names + more}
             for s in archive
         ],
@@ -299,15 +354,22 @@ def summary(archive: Archive) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Of all that a result depends on, as far as it is in use."""
     packages = ["rspo", "jax", "jaxlib", "equinox", "optax", "numpy", "safetensors"]
-    packages += [name for name in ("gymnasium", "mpe2", "mujoco", "pettingzoo") if name in sys.modules]
-    machine = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    packages += [
+        name for name in ("gymnasium", "mpe2", "mujoco", "pettingzoo") if name in sys.modules
+    ]
+    machine = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
     return machine | {name: importlib.metadata.version(name) for name in packages}
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether there is nothing in it but what a process left that was killed before it wrote the first file."""
+    """Whether there is nothing in it but what a process left that was killed before it wrote the
+    first file."""
     return all(
-        store.is_leftover(name, "run.json") or (name == "strategies" and not store.names(folder / name))
+        store.is_leftover(name, "run.json")
+        or (name == "strategies" and not store.names(folder / name))
         for name in store.names(folder, links=True)
     )
 
@@ -321,7 +383,9 @@ def _command() -> str:
 
 def _whole_number(value: Any, least: int, most: int, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise StoreError(f"{what} is {value!r}, but it must be a whole number from {least} to {most}.")
+        raise StoreError(
+            f"{what} is {value!r}, but it must be a whole number from {least} to {most}."
+        )
     return value
 
 
@@ -329,16 +393,24 @@ def _action_space(record: Any, what: str) -> ActionSpace:
     """[n] for n choices; [lower bounds, upper bounds] for real numbers."""
     if len(record) == 1:
         return Discrete(_whole_number(record[0], 1, 10**6, what))
-    low, high = (checked(tuple[float, ...], bounds, f"{what} has {quoted(bounds)}") for bounds in record)
-    if not 1 <= len(low) == len(high) <= 10**6 or not all(a < b for a, b in zip(low, high, strict=True)):
-        raise StoreError(f"{what}: every lower bound must be less than its upper bound, but they are {record}.")
+    low, high = (
+        checked(tuple[float, ...], bounds, f"{what} has {quoted(bounds)}") for bounds in record
+    )
+    if not 1 <= len(low) == len(high) <= 10**6 or not all(
+        a < b for a, b in zip(low, high, strict=True)
+    ):
+        raise StoreError(
+            f"{what}: every lower bound must be less than its upper bound, but they are {record}."
+        )
     return Box(low, high)
 
 
 def _typed(kind: Any, record: dict[str, Any], source: Path, **parts: Any) -> Any:
-    """A dataclass from a record whose every value has the type of its field; `parts` are taken as they are."""
+    """A dataclass from a record whose every value has the type of its field; `parts` are taken as
+    they are."""
     hints = typing.get_type_hints(kind)
     values = {
-        name: checked(hints[name], value, f"{source} has '{name}' as {quoted(value)}") for name, value in record.items()
+        name: checked(hints[name], value, f"{source} has '{name}' as {quoted(value)}")
+        for name, value in record.items()
     }
     return kind(**values, **parts)

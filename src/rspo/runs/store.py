@@ -1,7 +1,9 @@
-"""Files that are whole or absent, pytrees as safetensors, JSON with its checksum. Nothing here runs what it reads.
+"""Files that are whole or absent, pytrees as safetensors, JSON with its checksum. Nothing here runs
+what it reads.
 
-Here alone files are opened. A run folder may come from anywhere: a link in it is never followed, and a pipe or a device
-in the place of a file is refused at once, as is a file too large to be one of ours.
+Here alone files are opened. A run folder may come from anywhere: a link in it is never followed,
+and a pipe or a device in the place of a file is refused at once, as is a file too large to be one
+of ours.
 """
 
 import contextlib
@@ -29,7 +31,9 @@ DEEPEST = 16  # lists and objects in one another; ours are not half as deep
 
 # What a system does not have is 0: `os.lstat` then says alone what a path is.
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # nobody waits for the other end of a pipe
+SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(
+    os, "O_BINARY", 0
+)  # nobody waits for the other end of a pipe
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 KINDS = {
@@ -48,14 +52,16 @@ class StoreError(RspoError):
 
 
 class RefusedError(StoreError, InputError):
-    """What was given may not be read, or something else stands where a file or a folder is needed."""
+    """What was given may not be read, or something else stands where a file or a folder is
+    needed."""
 
 
 RESTORE = " Restore it from a copy, or start a new run."
 
 
 def read(path: Path, most: int = RECORD, *, links: bool = False) -> bytes:
-    """All of a regular file of at most `most` bytes; `links` may lead to it where the user, not a folder, names it."""
+    """All of a regular file of at most `most` bytes; `links` may lead to it where the user, not a
+    folder, names it."""
     with _explained(path, "read"):
         handle = _open(path, os.O_RDONLY, links)
         with open(handle, "rb") as file:
@@ -73,7 +79,8 @@ def open_lock(path: Path) -> int:
 
 
 def _open(path: Path, flags: int, links: bool = False) -> int:
-    """A handle of a regular file; a link that is put there after the first look is refused by the system."""
+    """A handle of a regular file; a link that is put there after the first look is refused by the
+    system."""
     remedy = " Give the name of a file." if links else RESTORE
     _refuse_all_but(stat.S_IFREG, _mode(path, links), path, remedy)
     handle = os.open(path, flags | SAFE | (0 if links else NO_LINK), 0o666)
@@ -99,7 +106,8 @@ def _refuse_all_but(kind: int, mode: int | None, path: Path, remedy: str) -> Non
 
 
 def exists(path: Path) -> bool:
-    """Whether anything is there, a link that leads nowhere included: to read it says what is wrong with it."""
+    """Whether anything is there, a link that leads nowhere included: to read it says what is wrong
+    with it."""
     with _explained(path, "read"):
         return _mode(path) is not None
 
@@ -119,16 +127,19 @@ def names(folder: Path, *, links: bool = False) -> list[str]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one stroke: temporary name, fsync, rename. The old file stays until the new is safe.
+    """Put `data` at `path` in one stroke: temporary name, fsync, rename. The old file stays until
+    the new is safe.
 
-    The name is new and the file made by us, so that nothing that stands there already is written through; what a killed
-    process leaves, `sweep` removes.
+    The name is new and the file made by us, so that nothing that stands there already is written
+    through; what a killed process leaves, `sweep` removes.
     """
     with _explained(path):
         _refuse_all_but(stat.S_IFREG, _mode(path), path, " Remove it, or choose another name.")
         temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.tmp")
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE | NO_LINK, 0o666)
+            handle = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE | NO_LINK, 0o666
+            )
             with open(handle, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -207,18 +218,26 @@ def _explained(path: Path, verb: str = "write") -> Iterator[None]:
 def _sentence(error: OSError, path: Path, verb: str) -> str:
     """One sentence for what the operating system refused."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"No room left on the disk to write {path}. Free some space, then go on with `rspo resume`."
+        return (
+            f"No room left on the disk to write {path}. "
+            "Free some space, then go on with `rspo resume`."
+        )
     if error.errno in NOT_ALLOWED:
         remedy = "Choose another folder with --out, or change" if verb == "write" else "Change"
         return f"No permission to {verb} {path}. {remedy} its permissions."
     if error.errno in (errno.ENOTDIR, errno.EEXIST) and verb == "write":
-        return f"Cannot write {path}: a file stands where a folder is needed. Choose another folder with --out."
+        return (
+            f"Cannot write {path}: a file stands where a folder is needed. "
+            "Choose another folder with --out."
+        )
     return f"Cannot {verb} {path}: {error.strerror or error}."
 
 
 def pack_json(record: Mapping[str, Any]) -> bytes:
     """JSON text with the checksum of its own content."""
-    return json.dumps({**record, "sha256": _digest(record)}, indent=1, allow_nan=True).encode() + b"\n"
+    return (
+        json.dumps({**record, "sha256": _digest(record)}, indent=1, allow_nan=True).encode() + b"\n"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -237,10 +256,14 @@ def unpack_json(text: bytes | str, source: Path) -> dict[str, Any]:
 
 
 def parse_json(text: bytes | str, source: Path) -> Any:
-    """What JSON says; refused if it says something twice, or is nested beyond what anyone writes."""
+    """What JSON says; refused if it says something twice, or is nested beyond what anyone
+    writes."""
     try:
         value = json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:  # the former also of numbers of thousands of digits
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # the former also of numbers of thousands of digits
         raise StoreError(f"{source} is damaged: it is not a complete record of rspo.") from error
     if too_deep(value):
         raise StoreError(f"{source} is damaged: it is nested more than {DEEPEST} deep.")
@@ -284,18 +307,23 @@ def named_leaves(tree: Any) -> dict[str, np.ndarray]:
 
 
 def fill(template: Any, arrays: Mapping[str, np.ndarray], source: Path) -> Any:
-    """The inverse: a pytree of `template`'s structure from named arrays, refused if names, shapes or types differ."""
+    """The inverse: a pytree of `template`'s structure from named arrays, refused if names, shapes
+    or types differ."""
     import jax
 
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     names = [_name(path) for path, _ in leaves]
     if set(names) != set(arrays):
         raise StoreError(
-            f"{source} does not hold the arrays that this version of rspo and the run's settings call for."
+            f"{source} does not hold the arrays that this version of rspo and the run's settings "
+            "call for."
         )
     for name, (_, leaf) in zip(names, leaves, strict=True):
         if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
-            raise StoreError(f"{source} holds '{name}' with another shape or type than this run's settings call for.")
+            raise StoreError(
+                f"{source} holds '{name}' with another shape or type than this run's settings call "
+                "for."
+            )
     return jax.tree_util.tree_unflatten(structure, [arrays[name] for name in names])
 
 
@@ -305,7 +333,9 @@ def _name(path: tuple[Any, ...]) -> str:
     return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
-def pack_arrays(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> bytes:
+def pack_arrays(
+    arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
+) -> bytes:
     return safetensors.numpy.save(
         {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()},
         dict(metadata) if metadata else None,
@@ -320,7 +350,9 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 def unpack_arrays(data: bytes, source: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     try:
         arrays = dict(sorted(safetensors.numpy.load(data).items()))  # which gives them in any order
-        length = int.from_bytes(data[:8], "little")  # of the header, which was just found to be whole
+        length = int.from_bytes(
+            data[:8], "little"
+        )  # of the header, which was just found to be whole
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{source} is damaged: it is not a complete safetensors file.") from error

@@ -1,4 +1,5 @@
-"""Drawing recorded episodes from an environment's `scene`: frames of text for the terminal, a picture as SVG."""
+"""Drawing recorded episodes from an environment's `scene`: frames of text for the terminal, a
+picture as SVG."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,21 +22,35 @@ from rspo.text import NAME, printable
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
 EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]
 GLYPHS = {"agent": "@", "goal": "o", "monster": "M", "apple": "a", "light": "*"}
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")  # Okabe and Ito's
+COLOURS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#e69f00",
+    "#56b4e9",
+    "#f0e442",
+)  # Okabe and Ito's
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One recorded episode: a scene for each moment, the first before any action, and its return."""
+    """One recorded episode: a scene for each moment, the first before any action, and its
+    return."""
 
     scenes: Sequence[Sequence[Shape]]
     reward: float
 
 
-def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool) -> list[Episode]:
+def record(
+    env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool
+) -> list[Episode]:
     """Play and keep what there is to see; the same seed gives every strategy the same starts."""
     if not env.drawable:
-        raise InputError(f"There is no drawing of {env.title}; report.html in the run folder shows what it observes.")
+        raise InputError(
+            f"There is no drawing of {env.title}; report.html in the run folder shows what it "
+            "observes."
+        )
     key = jax.random.key(seed)
     with collector(env) as collect:
         played = jax.device_get(collect(strategy.policy, episodes, key, greedy=greedy, record=True))
@@ -45,7 +60,10 @@ def record(env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bo
 
 def _episode(env: AnyEnv, played: Any, n: int) -> Episode:
     length = int(played.live[:, n].sum())
-    scenes = [env.scene(at(played.start, n)), *(env.scene(at(played.state, t, n)) for t in range(length))]
+    scenes = [
+        env.scene(at(played.start, n)),
+        *(env.scene(at(played.state, t, n)) for t in range(length)),
+    ]
     return Episode(scenes, float(played.reward[:, n].sum(0).mean()))
 
 
@@ -71,19 +89,26 @@ def _distance(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Of each point from a disc's middle, or from the line between a limb's ends."""
     across, up = (shape.end[0] - shape.x, shape.end[1] - shape.y) if shape.end else (0.0, 0.0)
     square = across**2 + up**2
-    along = np.clip(((x - shape.x) * across + (y - shape.y) * up) / square, 0.0, 1.0) if square else 0.0
+    along = (
+        np.clip(((x - shape.x) * across + (y - shape.y) * up) / square, 0.0, 1.0) if square else 0.0
+    )
     return np.hypot(x - shape.x - along * across, y - shape.y - along * up)
 
 
-def save_svg(path: Path, strategies: Sequence[Strategy], episodes: Sequence[Sequence[Episode]]) -> None:
-    """One panel a strategy: the landmarks of its first episode and the paths that the agent takes in all of them."""
+def save_svg(
+    path: Path, strategies: Sequence[Strategy], episodes: Sequence[Sequence[Episode]]
+) -> None:
+    """One panel a strategy: the landmarks of its first episode and the paths that the agent takes
+    in all of them."""
     side, gap, caption = 220, 16, 40
     width, height = len(strategies) * (side + gap) + gap, side + caption + 2 * gap
     panels = [
-        f'<g transform="translate({gap + i * (side + gap)} {gap})">{_panel(side, i, strategy, shown)}</g>'
+        f'<g transform="translate({gap + i * (side + gap)} '
+        f'{gap})">{_panel(side, i, strategy, shown)}</g>'
         for i, (strategy, shown) in enumerate(zip(strategies, episodes, strict=True))
     ]
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
     style = "<style>text{font:13px sans-serif;fill:#333}</style>"
     background = f'<rect width="{width}" height="{height}" fill="#fff"/>'
     store.write(path, "\n".join([head, style, background, *panels, "</svg>\n"]).encode())
@@ -91,7 +116,7 @@ def save_svg(path: Path, strategies: Sequence[Strategy], episodes: Sequence[Sequ
 
 def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode]) -> str:
     scale = side / 2 / EXTENT
-    place = lambda x, y: (round((x + EXTENT) * scale, 1), round((EXTENT - y) * scale, 1))  # noqa: E731
+    place = lambda x, y: (round((x + EXTENT) * scale, 1), round((EXTENT - y) * scale, 1))
     parts = [f'<rect width="{side}" height="{side}" fill="#fafafa" stroke="#bbb"/>']
     for shape in episodes[0].scenes[0]:
         (x, y), radius = place(shape.x, shape.y), max(shape.size * scale, 2.0)
@@ -103,7 +128,10 @@ def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode
         for shapes in zip(*agents, strict=True):
             path = [place(shape.x, shape.y) for shape in shapes]
             points = " ".join(f"{x},{y}" for x, y in path)
-            parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" opacity="0.8"/>')
+            parts.append(
+                f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" '
+                'opacity="0.8"/>'
+            )
             parts.append(f'<circle cx="{path[-1][0]}" cy="{path[-1][1]}" r="4" fill="{colour}"/>')
     found = strategy.evaluation
     title = printable(f"{strategy.index}: {found.descriptor or strategy.status}", NAME)

@@ -1,4 +1,5 @@
-"""Recorded episodes as a film: drawn by Pillow (the extra `gif`), an MP4 encoded by ffmpeg (the extra `mp4`)."""
+"""Recorded episodes as a film: drawn by Pillow (the extra `gif`), an MP4 encoded by ffmpeg (the
+extra `mp4`)."""
 
 import contextlib
 import io
@@ -14,25 +15,40 @@ from rspo.errors import InputError, RspoError
 from rspo.runs import store
 from rspo.screen.draw import COLOURS, EXTENT, Episode
 
-SIDE, FINE = 320, 3  # pixels of the picture; it is drawn this many times as large and made smaller, for smooth edges
+SIDE, FINE = (
+    320,
+    3,
+)  # pixels of the picture; it is drawn this many times as large and made smaller, for smooth edges
 BACKGROUND, EDGE, WORDS = "#ffffff", "#d9dee6", "#1b2330"
-FILLS = {"goal": "#8a93a0", "monster": COLOURS[3], "apple": COLOURS[2], "light": COLOURS[4], "line": EDGE}
+FILLS = {
+    "goal": "#8a93a0",
+    "monster": COLOURS[3],
+    "apple": COLOURS[2],
+    "light": COLOURS[4],
+    "line": EDGE,
+}
 LAST = 1000  # milliseconds that the end of an episode stays
 SLOWEST, FASTEST = 60_000, 20  # milliseconds a step that viewers of GIFs keep to
 SLOWEST_TICK = 100  # of an MP4: players are not made for fewer pictures a second
 
 
 def save_film(
-    path: Path, titles: Sequence[str], episodes: Sequence[Sequence[Episode]], backdrop: Sequence[Shape], speed: float
+    path: Path,
+    titles: Sequence[str],
+    episodes: Sequence[Sequence[Episode]],
+    backdrop: Sequence[Shape],
+    speed: float,
 ) -> int:
-    """One film of all episodes after another, `speed` steps a second, of the kind that the name says; gives the number
-    of moments."""
+    """One film of all episodes after another, `speed` steps a second, of the kind that the name
+    says; gives the number of moments."""
     _pillow()
     encode = {".gif": _gif, ".mp4": _mp4}[path.suffix.lower()]
     ends, frames = [], []
     for title, shown in zip(titles, episodes, strict=True):
         for episode in shown:
-            frames += [_frame(backdrop, scene, f"{title}, {moment}") for scene, moment in _told(episode)]
+            frames += [
+                _frame(backdrop, scene, f"{title}, {moment}") for scene, moment in _told(episode)
+            ]
             ends.append(len(frames) - 1)
     step = min(max(round(1000 / speed), FASTEST), SLOWEST)
     durations = [max(step, LAST) if i in set(ends) else step for i in range(len(frames))]
@@ -42,29 +58,46 @@ def save_film(
 
 def _gif(frames: Sequence[Any], durations: Sequence[int]) -> bytes:
     buffer = io.BytesIO()
-    frames[0].save(buffer, "GIF", save_all=True, append_images=frames[1:], duration=list(durations), loop=0)
+    frames[0].save(
+        buffer, "GIF", save_all=True, append_images=frames[1:], duration=list(durations), loop=0
+    )
     return buffer.getvalue()
 
 
 def _mp4(frames: Sequence[Any], durations: Sequence[int]) -> bytes:
-    """H.264, which browsers and slides play. Pictures come at one pace, so each is repeated for as long as it stays."""
+    """H.264, which browsers and slides play. Pictures come at one pace, so each is repeated for as
+    long as it stays."""
     step = min(durations)
     each = math.ceil(step / SLOWEST_TICK)
     size, pace = f"{SIDE}x{SIDE}", f"{1000 * each}/{step}"
     read = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", pace, "-i", "-"]
     with tempfile.TemporaryDirectory() as folder:
         film = Path(folder) / "film.mp4"
-        write = ["-c:v", "libx264", "-crf", "18", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(film)]
+        write = [
+            "-c:v",
+            "libx264",
+            "-crf",
+            "18",
+            "-pix_fmt",
+            "yuv420p",
+            "-movflags",
+            "+faststart",
+            str(film),
+        ]
         with subprocess.Popen(
             [_ffmpeg(), "-v", "error", *read, *write], stdin=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):  # it says why
                 for frame, duration in zip(frames, durations, strict=True):
-                    process.stdin.write(frame.convert("RGB").tobytes() * round(each * duration / step))
+                    process.stdin.write(
+                        frame.convert("RGB").tobytes() * round(each * duration / step)
+                    )
             said = process.communicate()[1].decode(errors="replace")
         if process.returncode:
-            raise RspoError(f"ffmpeg could not write the film: {said.strip() or 'it gave no reason'}.")
+            raise RspoError(
+                f"ffmpeg could not write the film: {said.strip() or 'it gave no reason'}."
+            )
         return film.read_bytes()
 
 
@@ -84,7 +117,9 @@ def _pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise InputError("A film needs Pillow, which is not installed: pip install 'rspo[gif]'.") from error
+        raise InputError(
+            "A film needs Pillow, which is not installed: pip install 'rspo[gif]'."
+        ) from error
 
 
 def _told(episode: Episode) -> Iterator[tuple[Sequence[Shape], str]]:
@@ -111,7 +146,7 @@ def _frame(backdrop: Sequence[Shape], scene: Sequence[Shape], title: str) -> Any
 
 def _draw(pen: Any, shape: Shape, colour: str) -> None:
     scale = SIDE * FINE / 2 / EXTENT
-    place = lambda x, y: ((x + EXTENT) * scale, (EXTENT - y) * scale)  # noqa: E731
+    place = lambda x, y: ((x + EXTENT) * scale, (EXTENT - y) * scale)
     radius = max(shape.size * scale, (0.5 if shape.role == "line" else 3.0) * FINE)
     ends = [place(shape.x, shape.y)]
     if shape.end is not None:
@@ -129,9 +164,16 @@ def _adorn(pen: Any, shape: Shape, x: float, y: float, radius: float) -> None:
         for eye in (x - 0.4 * radius, x + 0.4 * radius):
             for part, fill in ((0.25, BACKGROUND), (0.12, WORDS)):
                 side = part * radius
-                pen.ellipse((eye - side, y - 0.2 * radius - side, eye + side, y - 0.2 * radius + side), fill=fill)
+                pen.ellipse(
+                    (eye - side, y - 0.2 * radius - side, eye + side, y - 0.2 * radius + side),
+                    fill=fill,
+                )
     elif shape.role == "apple":
-        pen.line([(x, y - 0.7 * radius), (x + 0.4 * radius, y - 1.6 * radius)], fill=WORDS, width=2 * FINE)
+        pen.line(
+            [(x, y - 0.7 * radius), (x + 0.4 * radius, y - 1.6 * radius)],
+            fill=WORDS,
+            width=2 * FINE,
+        )
     elif shape.label:
         inside = shape.role in ("agent", "light") and radius > 5 * FINE
         ink = BACKGROUND if inside and shape.role == "agent" else WORDS

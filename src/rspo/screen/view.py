@@ -1,4 +1,5 @@
-"""What a person sees while a run goes on: a live line an iteration, and a table at the end. Plain text when piped."""
+"""What a person sees while a run goes on: a live line an iteration, and a table at the end. Plain
+text when piped."""
 
 import contextlib
 import time
@@ -20,11 +21,14 @@ PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal
 
 
 class View:
-    """The screen of one run; writes to standard error, so that standard output stays clean for results."""
+    """The screen of one run; writes to standard error, so that standard output stays clean for
+    results."""
 
     def __init__(self, config: Config, quiet: bool = False) -> None:
         self.config, self.plan = config, plan_of(config)
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self.console = Console(
+            stderr=True, quiet=quiet, highlight=False, soft_wrap=True, markup=False, emoji=False
+        )
         self.live = Progress(
             TextColumn("iteration {task.fields[iteration]}"),
             BarColumn(bar_width=24),
@@ -33,7 +37,9 @@ class View:
             transient=True,
             disable=quiet or not self.console.is_terminal,
         )
-        self.bar = self.live.add_task("", total=config.ppo.updates, iteration="", numbers="compiling ...")
+        self.bar = self.live.add_task(
+            "", total=config.ppo.updates, iteration="", numbers="compiling ..."
+        )
         self.started = self.spoken = time.monotonic()
         self.done_before = 0
 
@@ -42,7 +48,8 @@ class View:
         config, rounds = self.config, len(archive) // self.plan.per_round
         self.done_before = self._updates_done(rounds, start)
         self.say(
-            f"{config.env}: {config.iterations} iterations of {config.objective}, {config.ppo.updates} updates of "
+            f"{config.env}: {config.iterations} iterations of {config.objective}, "
+            f"{config.ppo.updates} updates of "
             f"{config.ppo.batch} steps each, seed {config.seed}"
         )
         if self.done_before:
@@ -63,7 +70,10 @@ class View:
         self.live.update(self.bar, completed=row["update"], iteration=iteration, numbers=numbers)
         if not self.console.is_terminal and time.monotonic() - self.spoken > PLAIN_SECONDS:
             self.spoken = time.monotonic()
-            self.say(f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  {numbers}")
+            self.say(
+                f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  "
+                f"{numbers}"
+            )
 
     def say(self, text: str) -> None:
         self.console.print(printable(text, LONGEST))
@@ -82,7 +92,8 @@ class View:
         return rounds * self.config.ppo.updates + (len(position.rows[0]) if position else 0)
 
     def _left(self, position: Position) -> str:
-        """Until the run's end, at the pace so far; an iteration's further attempts are not foreseen."""
+        """Until the run's end, at the pace so far; an iteration's further attempts are not
+        foreseen."""
         done = self._updates_done(position.round, position)
         pace = (time.monotonic() - self.started) / max(done - self.done_before, 1)
         return _clock(pace * (self.plan.rounds * self.config.ppo.updates - done))
@@ -92,13 +103,16 @@ def _over_members(position: Position) -> dict[str, Any]:
     """The last update's metrics, those that all members have as means over them."""
     last = [rows[-1] for rows in position.rows]
     shown = [name for name in ("return", "accepted") if name in last[0]]
-    return {"update": last[0]["update"]} | {name: sum(row[name] for row in last) / len(last) for name in shown}
+    return {"update": last[0]["update"]} | {
+        name: sum(row[name] for row in last) / len(last) for name in shown
+    }
 
 
 def strategy_table(archive: Archive) -> Table:
     """What was found, one row a strategy."""
     config = archive.config
-    title = f"{archive.distinct} distinct strategies for {config.env} ({config.objective}, seed {config.seed})"
+    what = f"{archive.distinct} distinct strategies for {config.env}"
+    title = f"{what} ({config.objective}, seed {config.seed})"
     table = Table(title=Text(printable(title, LONGEST)))
     for column in ("#", "status", "strategy"):
         table.add_column(column)

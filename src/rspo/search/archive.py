@@ -1,4 +1,5 @@
-"""The strategies found so far: a container that reads like a list, and the references for the next iteration."""
+"""The strategies found so far: a container that reads like a list, and the references for the next
+iteration."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,11 +53,12 @@ class Strategy:
         mask: np.typing.ArrayLike | None = None,
         state: Any = None,
     ) -> Any:
-        """Actions for observations [..., O], NumPy in and out, any batch shape. A generator as `rng` makes sampling
-        repeatable; a seed gives the same draws at every call. `mask` [..., n] says which choices are allowed.
+        """Actions for observations [..., O], NumPy in and out, any batch shape. A generator as
+        `rng` makes sampling repeatable; a seed gives the same draws at every call. `mask` [..., n]
+        says which choices are allowed.
 
-        A policy with memory takes what it remembers as `state` and gives it back beside the actions: pass None at the
-        start of an episode, then what the last call gave.
+        A policy with memory takes what it remembers as `state` and gives it back beside the
+        actions: pass None at the start of an episode, then what the last call gave.
         """
         seen = _observed(obs, self.observed)
         view = View(seen, None if mask is None else np.asarray(mask, bool))
@@ -76,24 +78,33 @@ class Strategy:
     @property
     def observed(self) -> int:
         """Numbers of an observation."""
-        return self.policy.inputs - (0 if self.policy.context is None else self.policy.context.shape[0])
+        return self.policy.inputs - (
+            0 if self.policy.context is None else self.policy.context.shape[0]
+        )
 
 
 def _observed(obs: np.typing.ArrayLike, size: int) -> np.ndarray:
-    """As a policy takes them, or one sentence on what is wrong with them: not a number would become some action."""
+    """As a policy takes them, or one sentence on what is wrong with them: not a number would become
+    some action."""
     try:
         given = np.asarray(obs)
     except ValueError as error:
-        raise ValueError(f"obs must be an array of numbers, but its parts differ in shape ({error}).") from error
+        raise ValueError(
+            f"obs must be an array of numbers, but its parts differ in shape ({error})."
+        ) from error
     if given.dtype.kind not in "biuf":
         raise ValueError(f"obs has numbers of type {given.dtype}, but they must be real.")
     if given.ndim == 0 or given.shape[-1] != size:
-        raise ValueError(f"obs has shape {given.shape}, but its last axis must be the {size} observed numbers.")
+        raise ValueError(
+            f"obs has shape {given.shape}, but its last axis must be the {size} observed numbers."
+        )
     with np.errstate(over="ignore"):
         numbers = given.astype(np.float32)
     if not np.isfinite(numbers).all():
         place = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
-        raise ValueError(f"obs{list(place)} is {given[place]}, but every observed number must be finite.")
+        raise ValueError(
+            f"obs{list(place)} is {given[place]}, but every observed number must be finite."
+        )
     return numbers
 
 
@@ -102,7 +113,8 @@ def _generator(rng: Any) -> np.random.Generator:
         return np.random.default_rng(rng)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"rng is {quoted(rng)}, but it must be a seed (a whole number, 0 or more), a NumPy generator, or None."
+            f"rng is {quoted(rng)}, but it must be a seed (a whole number, 0 or more), a NumPy "
+            "generator, or None."
         ) from error
 
 
@@ -125,7 +137,9 @@ class Archive(Sequence[Strategy]):
         return iter(self._strategies)
 
     def __repr__(self) -> str:
-        return f"<Archive of {len(self)} strategies for {self.config.env}, {self.distinct} distinct>"
+        return (
+            f"<Archive of {len(self)} strategies for {self.config.env}, {self.distinct} distinct>"
+        )
 
     def add(self, strategy: Strategy) -> Status:
         """Append a judged strategy; says what it was judged to be."""
@@ -142,10 +156,13 @@ class Archive(Sequence[Strategy]):
         return sum(strategy.status == "novel" for strategy in self)
 
     def references(self, policy: Policy, memory: Any) -> References:
-        """The policies that the next ones must differ from. `policy` and `memory` give the shapes of an empty place."""
+        """The policies that the next ones must differ from. `policy` and `memory` give the shapes
+        of an empty place."""
         chosen = self.kept
         places = capacity(len(chosen))
-        stack = lambda template, rows: jax.tree.map(lambda *leaves: _padded(leaves, places), template, *rows)  # noqa: E731
+        stack = lambda template, rows: jax.tree.map(
+            lambda *leaves: _padded(leaves, places), template, *rows
+        )
         threshold, returns = np.zeros((2, places), np.float32)
         threshold[: len(chosen)] = [strategy.threshold for strategy in chosen]
         returns[: len(chosen)] = [strategy.evaluation.return_mean for strategy in chosen]
@@ -165,8 +182,9 @@ class Archive(Sequence[Strategy]):
 
 
 def capacity(kept: int) -> int:
-    """Places for this many kept policies: 8, 16, 32 ..., so that growing hardly ever compiles anything anew, and what
-    is computed for an iteration does not depend on how many will follow it."""
+    """Places for this many kept policies: 8, 16, 32 ..., so that growing hardly ever compiles
+    anything anew, and what is computed for an iteration does not depend on how many will follow
+    it."""
     places = LEAST_PLACES
     while places < kept:
         places *= 2

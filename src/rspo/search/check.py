@@ -1,4 +1,5 @@
-"""Whatever a user calls an environment becomes one of rspo's two kinds here, and is looked over before training."""
+"""Whatever a user calls an environment becomes one of rspo's two kinds here, and is looked over
+before training."""
 
 import sys
 import warnings
@@ -17,11 +18,13 @@ from rspo.rollout.patience import Signs, watching
 
 STEPS = 64
 EPISODES = 8  # of a JAX environment
-MOST_OBSERVED = 4096  # numbers: a batch of more would fill the memory, and fully connected layers make little of images
+# numbers: a batch of more would fill the memory, and fully connected layers make little of images
+MOST_OBSERVED = 4096
 
 
 def adapt(env: Any) -> AnyEnv:
-    """A name, an environment of rspo's, Gymnasium's or PettingZoo's, a vector env, or a function that makes one."""
+    """A name, an environment of rspo's, Gymnasium's or PettingZoo's, a vector env, or a function
+    that makes one."""
     if isinstance(env, Env | HostEnv):
         return env
     if isinstance(env, str):
@@ -30,7 +33,8 @@ def adapt(env: Any) -> AnyEnv:
         return adapter
     if not callable(env):
         raise InputError(
-            f"{env!r} is no environment: pass a name from `rspo list`, a rspo.Env, a rspo.HostEnv, a Gymnasium or "
+            f"{env!r} is no environment: pass a name from `rspo list`, a rspo.Env, a rspo.HostEnv, "
+            "a Gymnasium or "
             "PettingZoo environment, or a function that makes one."
         )
     made = _made(env)
@@ -49,7 +53,8 @@ def _made(env: Any) -> Any:
 
 
 def _adapter(env: Any, made_by: Any) -> HostEnv | None:
-    """None if it is not Gymnasium's nor PettingZoo's. Neither is imported here: whoever has its objects has done so."""
+    """None if it is not Gymnasium's nor PettingZoo's. Neither is imported here: whoever has its
+    objects has done so."""
     if (gymnasium := sys.modules.get("gymnasium")) is not None:
         from rspo.envs.adapters import gymnasium as gym_adapter
 
@@ -64,7 +69,8 @@ def _adapter(env: Any, made_by: Any) -> HostEnv | None:
             return zoo_adapter.ParallelWorld(made_by) if made_by else zoo_adapter.from_object(env)
         if isinstance(env, pettingzoo.AECEnv):
             raise InputError(
-                f"The agents of {env} move in turns, but rspo needs them to move together: use its parallel_env, or "
+                f"The agents of {env} move in turns, but rspo needs them to move together: use its "
+                "parallel_env, or "
                 "pettingzoo.utils.conversions.aec_to_parallel."
             )
     return None
@@ -72,13 +78,17 @@ def _adapter(env: Any, made_by: Any) -> HostEnv | None:
 
 def label(env: Any) -> str:
     """What to call it in a run folder."""
-    named = env if isinstance(env, str) else getattr(env, "__name__", type(getattr(env, "unwrapped", env)).__name__)
+    named = (
+        env
+        if isinstance(env, str)
+        else getattr(env, "__name__", type(getattr(env, "unwrapped", env)).__name__)
+    )
     return "environment" if named == "<lambda>" else named
 
 
 def check_env(env: Any) -> Spec:
-    """Play a little with random actions, name and draw what was played, and say in plain words all that is wrong; gives
-    the environment's spec."""
+    """Play a little with random actions, name and draw what was played, and say in plain words all
+    that is wrong; gives the environment's spec."""
     world = adapt(env)
     problems = _spec_problems(world.spec)
     if not problems:
@@ -96,23 +106,33 @@ def built_in(env: AnyEnv) -> bool:
 def _spec_problems(spec: Spec) -> list[str]:
     problems = [
         f"its spec says {name} = {value!r}, which must be a whole number from 1"
-        for name, value in (("obs_size", spec.obs_size), ("horizon", spec.horizon), ("agents", spec.agents))
+        for name, value in (
+            ("obs_size", spec.obs_size),
+            ("horizon", spec.horizon),
+            ("agents", spec.agents),
+        )
         if not isinstance(value, int) or value < 1
     ]
     if not problems and spec.obs_size > MOST_OBSERVED:
         problems.append(
-            f"it observes {spec.obs_size} numbers, as an image has, and rspo's networks take at most {MOST_OBSERVED}: "
+            f"it observes {spec.obs_size} numbers, as an image has, and rspo's networks take at "
+            f"most {MOST_OBSERVED}: "
             "from Python, pass it in a wrapper that observes less"
         )
     space = spec.action_space
     if isinstance(space, Discrete):
         if not isinstance(space.n, int) or space.n < 2:
-            problems.append(f"it has {space.n!r} actions to choose from, which must be a whole number from 2")
+            problems.append(
+                f"it has {space.n!r} actions to choose from, which must be a whole number from 2"
+            )
     elif not isinstance(space, Box):
         problems.append(
-            f"its action space is {space!r}, which must be rspo.core.spaces.Discrete or rspo.core.spaces.Box"
+            f"its action space is {space!r}, which must be rspo.core.spaces.Discrete or "
+            "rspo.core.spaces.Box"
         )
-    elif len(space.low) != len(space.high) or not all(a < b for a, b in zip(space.low, space.high, strict=True)):
+    elif len(space.low) != len(space.high) or not all(
+        a < b for a, b in zip(space.low, space.high, strict=True)
+    ):
         problems.append("every lower bound of its action space must be less than its upper bound")
     return problems
 
@@ -147,17 +167,26 @@ def _shape_problems(env: Env) -> list[str]:
     with own_code(env.title, "tracing its reset by JAX", "trained in"):
         begun = jax.eval_shape(env.reset, next(draws))
     if not isinstance(begun, tuple) or len(begun) != 2:
-        return [f"its reset gives {type(begun).__name__}, but it must give state and observation, in a tuple"]
+        return [
+            f"its reset gives {type(begun).__name__}, but it must give state and observation, in a "
+            "tuple"
+        ]
     state, obs = begun
     with own_code(env.title, "tracing its step by JAX", "trained in"):
         done = jax.eval_shape(env.step, state, move, next(draws))
-    if not isinstance(done, tuple) or len(done) != 2 or not all(hasattr(done[1], name) for name in Step._fields):
+    if (
+        not isinstance(done, tuple)
+        or len(done) != 2
+        or not all(hasattr(done[1], name) for name in Step._fields)
+    ):
         return ["its step must give the state and a rspo.core.types.Step, in a tuple"]
     after, step = done
     named = {"reset gives obs": obs, "step gives obs": step.obs, "step gives reward": step.reward}
     named["step gives terminated"] = step.terminated
     shapes = [(spec.agents, spec.obs_size), (spec.agents, spec.obs_size), (spec.agents,), ()]
-    if problems := [f"{name} in no array" for name, leaf in named.items() if not hasattr(leaf, "shape")]:
+    if problems := [
+        f"{name} in no array" for name, leaf in named.items() if not hasattr(leaf, "shape")
+    ]:
         return problems
     problems = [
         f"{name} of shape {leaf.shape}, but it must be {wanted}"
@@ -165,10 +194,15 @@ def _shape_problems(env: Env) -> list[str]:
         if leaf.shape != wanted
     ]
     if obs.dtype != step.obs.dtype or obs.dtype.kind not in "fiub":
-        problems.append(f"reset gives obs of type {obs.dtype} and step of {step.obs.dtype}, but both must be float32")
+        problems.append(
+            f"reset gives obs of type {obs.dtype} and step of {step.obs.dtype}, but both must be "
+            "float32"
+        )
     if step.terminated.dtype != bool:
         problems.append(f"terminated is of type {step.terminated.dtype}, but it must be bool")
-    before, behind = (jax.tree.map(lambda leaf: f"{leaf.dtype}{leaf.shape}", tree) for tree in (state, after))
+    before, behind = (
+        jax.tree.map(lambda leaf: f"{leaf.dtype}{leaf.shape}", tree) for tree in (state, after)
+    )
     if not eqx.tree_equal(before, behind):
         problems.append("the state after a step has other shapes or types than the one after reset")
     return problems
@@ -180,7 +214,9 @@ def _host_problems(env: HostEnv) -> list[str]:
     signs = Signs()
     with watching(whose, signs):
         lanes = tried(whose, "making it", partial(env.batch, len(which)))
-        begin = partial(tried, whose, "its reset", lambda: first(lanes.reset(which, seeds[which]), wanted))
+        begin = partial(
+            tried, whose, "its reset", lambda: first(lanes.reset(which, seeds[which]), wanted)
+        )
         # Of its own memory: the next step may write over it.
         start = np.array(begin(), np.float32)
         rng, seen, earned = np.random.default_rng(0), [start], []
@@ -197,7 +233,8 @@ def _host_problems(env: HostEnv) -> list[str]:
         again = np.array(begin(), np.float32)
     if not np.array_equal(start, again, equal_nan=True):
         _warn(
-            f"{whose} begins differently from the same seed: its runs cannot be repeated, nor resumed to the same "
+            f"{whose} begins differently from the same seed: its runs cannot be repeated, nor "
+            "resumed to the same "
             "result."
         )
     if problems := _number_problems(np.array(seen), np.array(earned)):
@@ -215,8 +252,8 @@ def _is_decorated(env: HostEnv) -> bool:
 
 
 def _played_through(env: HostEnv, lanes: Instances, seeds: np.ndarray) -> Trajectory:
-    """Whole episodes by random actions, recorded as an evaluation's are. No device is touched: it is not yet known how
-    many there are to be."""
+    """Whole episodes by random actions, recorded as an evaluation's are. No device is touched: it
+    is not yet known how many there are to be."""
     from rspo.core.policies import uniform_policy
     from rspo.rollout.host import noise_of, trajectory_of
     from rspo.rollout.play import Share, play_share
@@ -229,7 +266,8 @@ def _played_through(env: HostEnv, lanes: Instances, seeds: np.ndarray) -> Trajec
 
 
 def _decorate(env: AnyEnv, played: Trajectory) -> None:
-    """Name and draw what was played, as is done with every strategy; what fails then is refused here."""
+    """Name and draw what was played, as is done with every strategy; what fails then is refused
+    here."""
     from rspo.envs.decoration import LeftOut, described
     from rspo.search.pictures import pictures
     from rspo.search.recording import record
@@ -267,8 +305,13 @@ def _policy_action(spec: Spec, rows: int, rng: np.random.Generator) -> np.ndarra
 def _number_problems(obs: np.ndarray, reward: np.ndarray) -> list[str]:
     named = (("an observation", obs), ("a reward", reward))
     problems = [
-        f"it gave {what} that is not a finite number" for what, values in named if not np.isfinite(values).all()
+        f"it gave {what} that is not a finite number"
+        for what, values in named
+        if not np.isfinite(values).all()
     ]
     if not problems and np.abs(obs).max() > 1e6:
-        problems.append(f"it gave an observation of {np.abs(obs).max():g}, beyond what a network can use: scale it")
+        problems.append(
+            f"it gave an observation of {np.abs(obs).max():g}, beyond what a network can use: "
+            "scale it"
+        )
     return problems

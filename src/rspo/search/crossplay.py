@@ -1,7 +1,9 @@
-"""Cross-play: what every strategy earns with every other one as its partner, in environments of two agents.
+"""Cross-play: what every strategy earns with every other one as its partner, in environments of two
+agents.
 
-The strategy of a row is agent 0 and that of a column agent 1, for every pair, so that both assignments of a pair to the
-two roles are played; and all pairs play the same chances (starts, coins, sampling), so that rows and columns compare.
+The strategy of a row is agent 0 and that of a column agent 1, for every pair, so that both
+assignments of a pair to the two roles are played; and all pairs play the same chances (starts,
+coins, sampling), so that rows and columns compare.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,23 +22,29 @@ from rspo.rollout.collector import Collector
 from rspo.search.archive import Strategy
 
 STREAM = 2**31 + 1  # of the run's seed: neither that of an iteration nor that of the first weights
-HOST_STEPS, HOST_EPISODES = 200_000, 4  # in all, about, and of each pair at least: a host environment takes its time
+HOST_STEPS, HOST_EPISODES = (
+    200_000,
+    4,
+)  # in all, about, and of each pair at least: a host environment takes its time
 
 
 @dataclass(frozen=True, eq=False)
 class CrossPlay:
-    """The result, S strategies by S strategies. A return is the undiscounted sum, averaged over episodes."""
+    """The result, S strategies by S strategies. A return is the undiscounted sum, averaged over
+    episodes."""
 
     strategies: tuple[str, ...]
     """Number and name of each, such as "2 Corner"."""
     episodes: int
     """Played by each pair in each assignment of roles; actions are sampled."""
     roles: np.ndarray
-    """[row, column, agent]: the return of each agent; agent 0 plays the row's strategy, agent 1 the column's."""
+    """[row, column, agent]: the return of each agent; agent 0 plays the row's strategy, agent 1 the
+    column's."""
 
     @property
     def payoff(self) -> np.ndarray:
-        """[own, partner]: what a strategy earns with this partner, averaged over the two roles it can have."""
+        """[own, partner]: what a strategy earns with this partner, averaged over the two roles it
+        can have."""
         return (self.roles[..., 0] + self.roles[..., 1].T) / 2
 
     @property
@@ -46,22 +54,28 @@ class CrossPlay:
 
 
 def usual_episodes(collect: Collector, strategies: int, judged: int) -> int:
-    """How many a pair plays: as many as a strategy is judged by, but fewer if steps are dear and strategies many."""
+    """How many a pair plays: as many as a strategy is judged by, but fewer if steps are dear and
+    strategies many."""
     if collect.compiled:
         return judged
     return min(judged, max(HOST_STEPS // (strategies**2 * collect.spec.horizon), HOST_EPISODES))
 
 
-def cross_play(collect: Collector, strategies: Sequence[Strategy], episodes: int, seed: int) -> CrossPlay:
+def cross_play(
+    collect: Collector, strategies: Sequence[Strategy], episodes: int, seed: int
+) -> CrossPlay:
     """Play every strategy with every one."""
-    policies = jax.tree.map(lambda *leaves: np.stack(leaves), *(strategy.policy for strategy in strategies))
+    policies = jax.tree.map(
+        lambda *leaves: np.stack(leaves), *(strategy.policy for strategy in strategies)
+    )
     key = jax.random.fold_in(jax.random.key(seed), STREAM)
     roles = np.asarray(make_cross_play(collect, episodes)(policies, key), np.float64)
     return CrossPlay(tuple(name_of(strategy) for strategy in strategies), episodes, roles)
 
 
 def make_cross_play(collect: Collector, episodes: int) -> Callable[[Any, Array], np.ndarray]:
-    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program a row, if JAX plays."""
+    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program a
+    row, if JAX plays."""
 
     @collect.program
     def row_returns(policies: Any, row: Any, key: Array) -> Any:
@@ -96,11 +110,13 @@ class SideBySide(eqx.Module):
         return self.one.initial(*alone), self.two.initial(*alone)
 
     def step(self, carry: Any, view: View) -> tuple[Any, Distribution]:
-        first, second = (jax.tree.map(lambda leaf, a=a: leaf[..., a : a + 1, :], view) for a in (0, 1))
+        first, second = (
+            jax.tree.map(lambda leaf, a=a: leaf[..., a : a + 1, :], view) for a in (0, 1)
+        )
         (own, one), (other, two) = self.one.step(carry[0], first), self.two.step(carry[1], second)
         agents = (*view.obs.shape[:-2], 1)
         xp = view.obs.__array_namespace__()
-        whole = lambda leaf: xp.broadcast_to(leaf, (*agents, leaf.shape[-1]))  # noqa: E731  (a deviation is all agents')
+        whole = lambda leaf: xp.broadcast_to(leaf, (*agents, leaf.shape[-1]))
         return (own, other), jax.tree.map(
             lambda *leaves: xp.concat([whole(leaf) for leaf in leaves], axis=-2), one, two
         )

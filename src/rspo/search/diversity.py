@@ -1,8 +1,9 @@
 """Population Diversity: the determinant of a kernel matrix over policies.
 
-It is 0 when two policies are the same and 1 when all are far apart. Two kernels, which the paper's theorem connects:
-its own for stochastic policies, exp(-JSD / 2p²), and DvD's for deterministic ones, exp(-|phi_i - phi_j|² / 2l²N). A
-score means nothing without its scale and its states, so both are part of the result. Definitions: docs/diversity.md.
+It is 0 when two policies are the same and 1 when all are far apart. Two kernels, which the paper's
+theorem connects: its own for stochastic policies, exp(-JSD / 2p²), and DvD's for deterministic
+ones, exp(-|phi_i - phi_j|² / 2l²N). A score means nothing without its scale and its states, so both
+are part of the result. Definitions: docs/diversity.md.
 
 Plain NumPy; axes M policies, S states, D action dimensions or choices.
 """
@@ -21,7 +22,8 @@ Array = np.ndarray
 Divergence = Literal["symmetrised-kl", "jensen-shannon"]
 DIVERGENCES: tuple[Divergence, ...] = ("symmetrised-kl", "jensen-shannon")
 DRAWS = 64
-"""Actions drawn a state and policy where the Jensen-Shannon divergence of Gaussians has no closed form."""
+"""Actions drawn a state and policy where the Jensen-Shannon divergence of Gaussians has no closed
+form."""
 
 
 class Gaussians(NamedTuple):
@@ -32,7 +34,8 @@ class Gaussians(NamedTuple):
 
 
 class Categoricals(NamedTuple):
-    """Policies that choose among D, on the same states; -inf is a masked choice. Agents are folded into the states."""
+    """Policies that choose among D, on the same states; -inf is a masked choice. Agents are folded
+    into the states."""
 
     logits: Array  # [M, S, D]
 
@@ -48,12 +51,15 @@ class PopulationDiversity:
     policies: int
     states: int
     source: str  # where the states came from
-    smallest_eigenvalue: float  # below 0: the kernel is not a Gram matrix here, and the score no squared volume
+    smallest_eigenvalue: (
+        float  # below 0: the kernel is not a Gram matrix here, and the score no squared volume
+    )
     matrix: tuple[tuple[float, ...], ...]  # the kernel between each two policies
 
     def __str__(self) -> str:
         return (
-            f"Population Diversity {self.value:.3f} ({self.kernel}, {self.scale_name} = {self.scale:g}, "
+            f"Population Diversity {self.value:.3f} ({self.kernel}, {self.scale_name} = "
+            f"{self.scale:g}, "
             f"{self.policies} policies on {self.states} states from {self.source})"
         )
 
@@ -69,14 +75,17 @@ def population_diversity(
     owner: Array | None = None,
     divergence: Divergence = "symmetrised-kl",
 ) -> PopulationDiversity:
-    """The paper's: det exp(-JSD(i, j) / 2p²). What the paper calls JSD is half the sum of the two Kullback-Leibler
-    divergences, by its proof; the bounded Jensen-Shannon divergence is the other choice.
+    """The paper's: det exp(-JSD(i, j) / 2p²). What the paper calls JSD is half the sum of the two
+    Kullback-Leibler divergences, by its proof; the bounded Jensen-Shannon divergence is the other
+    choice.
 
-    `owner` [S] says which policy visited a state. With it, an expectation over policy i runs over i's own states, as in
-    the paper's proof; without it, over all states.
+    `owner` [S] says which policy visited a state. With it, an expectation over policy i runs over
+    i's own states, as in the paper's proof; without it, over all states.
     """
     if divergence not in DIVERGENCES:
-        raise InputError(f"The divergence '{divergence}' is unknown. Allowed: {', '.join(DIVERGENCES)}.")
+        raise InputError(
+            f"The divergence '{divergence}' is unknown. Allowed: {', '.join(DIVERGENCES)}."
+        )
     if isinstance(policies, Gaussians):
         mean = _checked(np.asarray(policies.mean, np.float64))
         arrays = [mean, _checked(_like(np.asarray(policies.log_std, np.float64), mean))]
@@ -88,15 +97,21 @@ def population_diversity(
 
     def distance(i: int, j: int) -> float:
         first, second = [array[i] for array in arrays], [array[j] for array in arrays]
-        return 0.5 * (_mean(towards(first, second), weights[i]) + _mean(towards(second, first), weights[j]))
+        return 0.5 * (
+            _mean(towards(first, second), weights[i]) + _mean(towards(second, first), weights[j])
+        )
 
     return _score(distance, "p", p, divergence, arrays[0], source)
 
 
-def dvd_diversity(actions: Array, *, length: float, source: str, owner: Array | None = None) -> PopulationDiversity:
-    """DvD's: det exp(-|phi_i - phi_j|² / 2l²N), phi the N actions [M, S, D] that each policy takes, in one long vector.
+def dvd_diversity(
+    actions: Array, *, length: float, source: str, owner: Array | None = None
+) -> PopulationDiversity:
+    """DvD's: det exp(-|phi_i - phi_j|² / 2l²N), phi the N actions [M, S, D] that each policy takes,
+    in one long vector.
 
-    With `owner`, two policies are compared on the states of those two alone, half from each, as in the paper's proof.
+    With `owner`, two policies are compared on the states of those two alone, half from each, as in
+    the paper's proof.
     """
     actions = _checked(np.asarray(actions, np.float64))
     weights = _weights(actions, owner)
@@ -108,22 +123,29 @@ def dvd_diversity(actions: Array, *, length: float, source: str, owner: Array | 
 
 
 def matching_p(length: float, sigma: float) -> float:
-    """The p with which the paper's kernel on Gaussians of deviation `sigma` is DvD's kernel of `length` on their means.
+    """The p with which the paper's kernel on Gaussians of deviation `sigma` is DvD's kernel of
+    `length` on their means.
 
-    The paper's proof says l / sigma. It loses a factor 2 on the way: JSD is E|mu_i - mu_j|² / 2 sigma², so p² must be
-    l² / 2 sigma².
+    The paper's proof says l / sigma. It loses a factor 2 on the way: JSD is E|mu_i - mu_j|² / 2
+    sigma², so p² must be l² / 2 sigma².
     """
     return length / (math.sqrt(2) * sigma)
 
 
 def _score(
-    distance: Callable[[int, int], float], name: str, scale: float, kernel: str, shaped: Array, source: str
+    distance: Callable[[int, int], float],
+    name: str,
+    scale: float,
+    kernel: str,
+    shaped: Array,
+    source: str,
 ) -> PopulationDiversity:
     if not (math.isfinite(scale) and scale > 0):
         raise InputError(f"{name} is {scale}; give a positive number, for example 1.")
     if not source.strip():
         raise InputError(
-            "The source of the states is empty; say where they came from, for example '8 episodes of each'."
+            "The source of the states is empty; say where they came from, for example '8 episodes "
+            "of each'."
         )
     policies, states, _ = shaped.shape
     matrix = np.eye(policies)
@@ -131,20 +153,27 @@ def _score(
         for j in range(i):
             matrix[i, j] = matrix[j, i] = math.exp(-max(distance(i, j), 0.0) / (2 * scale**2))
     eigenvalues = np.linalg.eigvalsh(matrix)
-    # Rounding moves an eigenvalue by about M times the machine's precision: closer to 0 than that is 0.
+    # Rounding moves an eigenvalue by about M times the machine's precision: closer to 0 than that
+    # is 0.
     eigenvalues[np.abs(eigenvalues) < 4 * policies * np.finfo(np.float64).eps] = 0.0
     rows = tuple(tuple(float(entry) for entry in row) for row in matrix)
     value, smallest = float(eigenvalues.prod()), float(eigenvalues[0])
-    return PopulationDiversity(value, kernel, name, float(scale), policies, states, source, smallest, rows)
+    return PopulationDiversity(
+        value, kernel, name, float(scale), policies, states, source, smallest, rows
+    )
 
 
 def _checked(array: Array) -> Array:
     if array.ndim != 3 or 0 in array.shape:
         raise InputError(
-            f"The policies' outputs have shape {list(array.shape)}; expected [policies, states, dimensions], none 0."
+            f"The policies' outputs have shape {list(array.shape)}; expected [policies, states, "
+            "dimensions], none 0."
         )
     if not np.isfinite(array).all():
-        raise InputError("The policies' outputs hold a number that is not finite; look for the policy that diverged.")
+        raise InputError(
+            "The policies' outputs hold a number that is not finite; look for the policy that "
+            "diverged."
+        )
     return array
 
 
@@ -153,7 +182,8 @@ def _like(array: Array, wanted: Array) -> Array:
         return np.broadcast_to(array, wanted.shape)
     except ValueError:
         raise InputError(
-            f"log_std has shape {list(array.shape)}, which does not fit the means' {list(wanted.shape)}."
+            f"log_std has shape {list(array.shape)}, which does not fit the means' "
+            f"{list(wanted.shape)}."
         ) from None
 
 
@@ -165,12 +195,14 @@ def _weights(shaped: Array, owner: Array | None) -> Array:
     owner = np.asarray(owner)
     if owner.shape != (states,) or not np.issubdtype(owner.dtype, np.integer):
         raise InputError(
-            f"The owners have shape {list(owner.shape)}; expected one integer for each of {states} states."
+            f"The owners have shape {list(owner.shape)}; expected one integer for each of {states} "
+            "states."
         )
     counts = np.array([(owner == i).sum() for i in range(policies)])
     if counts.sum() != states or not counts.all():
         raise InputError(
-            f"The owners give {counts.tolist()} of {states} states to the {policies} policies; each needs some."
+            f"The owners give {counts.tolist()} of {states} states to the {policies} policies; "
+            "each needs some."
         )
     return (owner == np.arange(policies)[:, None]) / counts[:, None]
 
@@ -190,14 +222,17 @@ def _gaussian_kl(first: list[Array], second: list[Array]) -> Array:
 
 
 def _gaussian_kl_to_middle(first: list[Array], second: list[Array]) -> Array:
-    """KL(first | (first + second) / 2) by drawn actions, the same draws for every pair so that scores compare."""
+    """KL(first | (first + second) / 2) by drawn actions, the same draws for every pair so that
+    scores compare."""
     (mean, log_std), (other_mean, other_log_std) = first, second
     total = np.zeros(mean.shape[0])
     for half in np.random.default_rng(0).standard_normal((DRAWS // 2, *mean.shape)):
         for noise in (half, -half):
             action = mean + np.exp(log_std) * noise
             other_noise = (action - other_mean) * np.exp(-other_log_std)
-            log_ratio = (0.5 * (np.square(noise) - np.square(other_noise)) + log_std - other_log_std).sum(-1)
+            log_ratio = (
+                0.5 * (np.square(noise) - np.square(other_noise)) + log_std - other_log_std
+            ).sum(-1)
             total += math.log(2) - np.logaddexp(0.0, log_ratio)
     return total / DRAWS
 
@@ -206,7 +241,9 @@ def _log_probs(logits: Array) -> Array:
     _checked(np.where(np.isneginf(logits), 0.0, logits))
     top = logits.max(-1, keepdims=True)
     if np.isneginf(top).any():
-        raise InputError("All choices of a state are masked; each state needs one that is possible.")
+        raise InputError(
+            "All choices of a state are masked; each state needs one that is possible."
+        )
     shifted = logits - top
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 

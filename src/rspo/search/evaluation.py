@@ -1,4 +1,5 @@
-"""Playing a finished policy on fresh episodes: returns, sampled and greedy, and its distance from the kept policies."""
+"""Playing a finished policy on fresh episodes: returns, sampled and greedy, and its distance from
+the kept policies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ from rspo.search.recording import Recording, record
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What fresh episodes say about one policy. A return is the undiscounted sum, averaged over agents."""
+    """What fresh episodes say about one policy. A return is the undiscounted sum, averaged over
+    agents."""
 
     episodes: int
     return_mean: float
@@ -32,7 +34,8 @@ class Evaluation:
     accepted_by: tuple[float, ...]
     """The same, for each earlier policy alone."""
     distance: tuple[float, ...]
-    """D(this policy, each earlier one): the mean of its sampled episodes, their NLL unless `measure.of` says else."""
+    """D(this policy, each earlier one): the mean of its sampled episodes, their NLL unless
+    `measure.of` says else."""
     threshold: tuple[float, ...]
     """delta_j of each earlier policy."""
     descriptor: str | None = None
@@ -49,7 +52,8 @@ Evaluator = Callable[[Policy, References, Array], tuple[Evaluation, Recording]]
 
 
 def make_evaluator(collect: Collector, episodes: int, padding: Padding) -> Evaluator:
-    """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's policies."""
+    """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's
+    policies."""
     env = collect.env
     play = partial(collect, episodes=episodes, padding=padding, record=True)
 
@@ -59,11 +63,19 @@ def make_evaluator(collect: Collector, episodes: int, padding: Padding) -> Evalu
         return distance, references.accepts(distance)
 
     @collect.program
-    def measure(policy: Policy, references: References, key: Array) -> tuple[Trajectory, Trajectory, Array, Array]:
+    def measure(
+        policy: Policy, references: References, key: Array
+    ) -> tuple[Trajectory, Trajectory, Array, Array]:
         sampled = play(policy, key=_sampled_key(key))
-        return sampled, play(policy, key=_greedy_key(key), greedy=True), *distances(references, sampled)
+        return (
+            sampled,
+            play(policy, key=_greedy_key(key), greedy=True),
+            *distances(references, sampled),
+        )
 
-    def evaluate(policy: Policy, references: References, key: Array) -> tuple[Evaluation, Recording]:
+    def evaluate(
+        policy: Policy, references: References, key: Array
+    ) -> tuple[Evaluation, Recording]:
         sampled, greedy, distance, accepts = jax.device_get(measure(policy, references, key))
         kept = np.asarray(references.mask)
         evaluation = Evaluation(
@@ -81,12 +93,16 @@ def make_evaluator(collect: Collector, episodes: int, padding: Padding) -> Evalu
     return evaluate
 
 
-def greedy_episodes(collect: Collector, policy: Policy, episodes: int, padding: Padding, key: Array) -> Trajectory:
+def greedy_episodes(
+    collect: Collector, policy: Policy, episodes: int, padding: Padding, key: Array
+) -> Trajectory:
     """Those that an evaluation with this key plays, recorded (NumPy)."""
 
     @collect.program
     def play(policy: Policy, key: Array) -> Trajectory:
-        return collect(policy, episodes, _greedy_key(key), padding=padding, greedy=True, record=True)
+        return collect(
+            policy, episodes, _greedy_key(key), padding=padding, greedy=True, record=True
+        )
 
     return jax.device_get(play(policy, key))
 
@@ -106,8 +122,8 @@ def make_threshold(
     rival: Callable[[Array], Any],
     measure: Measure,
 ) -> Callable[[Policy, float, Array], tuple[Array, Array]]:
-    """`threshold(policy, its mean return, key)`: delta = alpha * D(rival, policy) from `rival(key)`'s play, and that
-    play's return."""
+    """`threshold(policy, its mean return, key)`: delta = alpha * D(rival, policy) from
+    `rival(key)`'s play, and that play's return."""
 
     @jax.jit
     def score(policy: Policy, mean_return: Array, trajectory: Trajectory) -> tuple[Array, Array]:
@@ -120,7 +136,9 @@ def make_threshold(
     @collect.program
     def threshold(policy: Policy, mean_return: float, key: Array) -> tuple[Array, Array]:
         rival_key, play_key = jax.random.split(key)
-        return score(policy, mean_return, collect(rival(rival_key), episodes, play_key, padding=padding))
+        return score(
+            policy, mean_return, collect(rival(rival_key), episodes, play_key, padding=padding)
+        )
 
     return threshold
 

@@ -10,13 +10,13 @@ class Verdict(NamedTuple):
     """The three answers, all from fresh episodes."""
 
     good: bool
-    """Its return goes at least `judge.quality` of the way from random play to the first good policy; the first one must
-    only beat random play."""
+    """Its return goes at least `judge.quality` of the way from random play to the first good
+    policy; the first one must only beat random play."""
     distant: bool
     """Each kept policy accepts at least `judge.accept` of its sampled episodes."""
     new: bool
-    """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first one is new whatever
-    it shows. Where an environment has no names, distance must do."""
+    """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first
+    one is new whatever it shows. Where an environment has no names, distance must do."""
 
     @property
     def status(self) -> Status:
@@ -37,5 +37,7 @@ def judge(evaluation: Evaluation, archive: Archive, random_return: float) -> Ver
     return Verdict(
         good=good,
         distant=all(accepted >= settings.accept for accepted in evaluation.accepted_by),
-        new=evaluation.descriptor is None or not earlier or (evaluation.clear and evaluation.descriptor not in names),
+        new=evaluation.descriptor is None
+        or not earlier
+        or (evaluation.clear and evaluation.descriptor not in names),
     )

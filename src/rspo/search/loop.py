@@ -1,5 +1,5 @@
-"""The outer loop: train a round of policies, judge and keep each, train the next ones to differ. No files and no
-printing here."""
+"""The outer loop: train a round of policies, judge and keep each, train the next ones to differ. No
+files and no printing here."""
 
 import contextlib
 import dataclasses
@@ -64,7 +64,8 @@ def plan_of(config: Config) -> Plan:
 
 
 def place_of(plan: Plan, index: int) -> Place:
-    """Of the strategy with this number: all latents of a member after each other, all members of a round."""
+    """Of the strategy with this number: all latents of a member after each other, all members of a
+    round."""
     within = index % plan.per_round
     return Place(index // plan.per_round, within // plan.latents, within % plan.latents)
 
@@ -83,9 +84,14 @@ def training_shapes(config: Config, spec: Spec, kept: int) -> TrainState:
 
 
 def kept_shapes(config: Config, spec: Spec) -> tuple[Policy, Any]:
-    """The shapes of a kept policy and of what the method remembers of it, without any device work."""
+    """The shapes of a kept policy and of what the method remembers of it, without any device
+    work."""
     policy = jax.eval_shape(lambda state: member(state.policy, 0), training_shapes(config, spec, 0))
-    context = jax.ShapeDtypeStruct((config.method.latent_size,), jnp.float32) if config.method.latent_size else None
+    context = (
+        jax.ShapeDtypeStruct((config.method.latent_size,), jnp.float32)
+        if config.method.latent_size
+        else None
+    )
     policy = dataclasses.replace(policy, critic=None, context=context)
     return policy, jax.eval_shape(lambda: config.method.memory(spec, jax.random.key(0)))
 
@@ -135,7 +141,8 @@ def search(
         while True:
             position = yield from _train(tools, archive, position)
             found, verdict = _finish(tools, archive, position, place)
-            # Names decide nothing here: a method that uses them to search would know more than its rivals.
+            # Names decide nothing here: a method that uses them to search would know more than its
+            # rivals.
             if (verdict.good and verdict.distant) or position.attempt == config.judge.attempts:
                 break
             position = tools.begin(archive, place.round, position.attempt + 1)
@@ -146,7 +153,8 @@ def search(
 
 
 class Tools:
-    """The jitted programs of a run, built once for as many places for kept policies as there are."""
+    """The jitted programs of a run, built once for as many places for kept policies as there
+    are."""
 
     def __init__(self, collect: Collector, config: Config) -> None:
         self.config, self.collect, self.plan, self.pace = config, collect, plan_of(config), Pace()
@@ -156,12 +164,16 @@ class Tools:
         self.evaluate = make_evaluator(collect, episodes, padding)
         self.threshold = make_threshold(collect, episodes, padding, self._rival(), config.measure)
         batch = config.episodes(collect.spec)
-        play = lambda policy, key: collect(policy, batch, key, padding=padding)  # noqa: E731
-        self.remember = collect.program(lambda state, policy, key: config.method.remember(state, policy, play, key))
+        play = lambda policy, key: collect(policy, batch, key, padding=padding)
+        self.remember = collect.program(
+            lambda state, policy, key: config.method.remember(state, policy, play, key)
+        )
 
     def _trainer(self, places: int) -> Trainer:
         setup = setup_of(self.config, self.collect.spec, places)
-        return make_trainer(self.collect, self.config.method, self.config.ppo, self.config.measure, setup, ROWS)
+        return make_trainer(
+            self.collect, self.config.method, self.config.ppo, self.config.measure, setup, ROWS
+        )
 
     def trainer_for(self, archive: Archive) -> Trainer:
         return self.trainer(capacity(len(archive.kept)))
@@ -172,11 +184,12 @@ class Tools:
         if self.config.measure.random == "uniform":
             return lambda key: uniform_policy(space.n, space.continuous)
         members = self.plan.members
-        begin = lambda key: self.trainer(capacity(0)).init(_each_its_own(key, members)).policy  # noqa: E731
+        begin = lambda key: self.trainer(capacity(0)).init(_each_its_own(key, members)).policy
         return lambda key: self.playing(member(begin(key), 0), 0)
 
     def playing(self, policy: Policy, latent: int) -> Policy:
-        """A policy as it is kept: without critic, and with the latent that it plays, where it has one."""
+        """A policy as it is kept: without critic, and with the latent that it plays, where it has
+        one."""
         size = self.config.method.latent_size
         context = self.config.method.latents(self.plan)[latent] if size else None
         return dataclasses.replace(policy, critic=None, context=context)
@@ -184,14 +197,18 @@ class Tools:
     def begin(self, archive: Archive, round: int, attempt: int) -> Position:
         own, members = keys(self.config, round, attempt), self.plan.members
         same = self.config.ppo.init == "same"
-        weights = jnp.stack([own.weights] * members) if same else _each_its_own(own.weights, members)
+        weights = (
+            jnp.stack([own.weights] * members) if same else _each_its_own(own.weights, members)
+        )
         return Position(round, attempt, self.trainer_for(archive).init(weights), ((),) * members)
 
     def references(self, archive: Archive) -> References:
         return archive.references(*self.shapes)
 
 
-def _train(tools: Tools, archive: Archive, position: Position) -> Generator[Position, None, Position]:
+def _train(
+    tools: Tools, archive: Archive, position: Position
+) -> Generator[Position, None, Position]:
     """Train to the end of the round, a few updates at a time."""
     config, plan = tools.config, tools.plan
     if int(position.state.update) == config.ppo.updates:
@@ -218,11 +235,14 @@ def _train(tools: Tools, archive: Archive, position: Position) -> Generator[Posi
 
 
 class Pace:
-    """How many updates to make in one call of the jitted program. That changes no bit of what they do."""
+    """How many updates to make in one call of the jitted program. That changes no bit of what they
+    do."""
 
     def __init__(self) -> None:
         self.calls = 0
-        self.seconds = math.inf  # for an update; not known before the second call, for the first one compiles
+        self.seconds = (
+            math.inf
+        )  # for an update; not known before the second call, for the first one compiles
 
     @property
     def slow(self) -> bool:
@@ -245,27 +265,37 @@ class Pace:
 def _check_finite(config: Config, round: int, rows: Sequence[Row], state: TrainState) -> None:
     """The loss is measured before each step, so the last step shows in the policy alone."""
     losses = [(row["update"], row["loss"]) for row in rows if not np.isfinite(row["loss"])]
-    # Below the root of the largest number, so that products of two weights are numbers too; false for nan.
-    sound = all((np.abs(leaf) < 1e18).all() for leaf in jax.tree.leaves(jax.device_get(state.policy)))
+    # Below the root of the largest number, so that products of two weights are numbers too; false
+    # for nan.
+    sound = all(
+        (np.abs(leaf) < 1e18).all() for leaf in jax.tree.leaves(jax.device_get(state.policy))
+    )
     if losses or not sound:
         update, loss = losses[0] if losses else (rows[-1]["update"], "beyond all numbers")
         raise DivergedError(
-            f"Training diverged in iteration {round + 1} at update {update}: the loss is {loss}. Try a lower "
-            f"ppo.learning_rate (now {config.ppo.learning_rate:g}), and check the environment's rewards and "
+            f"Training diverged in iteration {round + 1} at update {update}: the loss is {loss}. "
+            "Try a lower "
+            f"ppo.learning_rate (now {config.ppo.learning_rate:g}), and check the environment's "
+            "rewards and "
             "observations for numbers that are not finite."
         )
 
 
 def _row(table: dict[str, np.ndarray], i: int, which: int, done: int, kept: int) -> Row:
-    """The metrics of one update of one member as JSON values; per-rival ones only for the rivals there are."""
+    """The metrics of one update of one member as JSON values; per-rival ones only for the rivals
+    there are."""
     values = {name: column[i, which] for name, column in table.items()}
     return {"update": done + i + 1} | {
-        name: float(value) if value.ndim == 0 else [float(v) for v in value[:kept]] for name, value in values.items()
+        name: float(value) if value.ndim == 0 else [float(v) for v in value[:kept]]
+        for name, value in values.items()
     }
 
 
-def _finish(tools: Tools, archive: Archive, position: Position, place: Place) -> tuple[Found, Verdict]:
-    """Evaluate and judge one strategy of the trained round, and gather what later ones need of it."""
+def _finish(
+    tools: Tools, archive: Archive, position: Position, place: Place
+) -> tuple[Found, Verdict]:
+    """Evaluate and judge one strategy of the trained round, and gather what later ones need of
+    it."""
     own = keys(tools.config, position.round, position.attempt).of(place, tools.plan)
     trained, learners = member((position.state.policy, position.state.method), place.member)
     policy = tools.playing(trained, place.latent)

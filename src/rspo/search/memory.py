@@ -1,7 +1,7 @@
 """Whether a run's settings fit into this machine's memory, before anything is allocated.
 
-What a run takes is estimated from the shapes of its arrays. Refused is what takes more than there is even if the
-estimate is twice too high; of what takes more than is free the user is told.
+What a run takes is estimated from the shapes of its arrays. Refused is what takes more than there
+is even if the estimate is twice too high; of what takes more than is free the user is told.
 """
 
 import contextlib
@@ -39,31 +39,45 @@ def machine(root: Path = Path("/")) -> Memory:
 
 
 def _system(root: Path) -> Iterator[Memory]:
-    lines = dict(line.split(":", 1) for line in _text(root / "proc/meminfo").splitlines() if ":" in line)
-    kilobytes = {name: float(rest.split()[0]) * 1024 for name, rest in lines.items() if rest.split()}
+    lines = dict(
+        line.split(":", 1) for line in _text(root / "proc/meminfo").splitlines() if ":" in line
+    )
+    kilobytes = {
+        name: float(rest.split()[0]) * 1024 for name, rest in lines.items() if rest.split()
+    }
     if "MemTotal" in kilobytes:
         swap = kilobytes.get("SwapTotal", 0.0), kilobytes.get("SwapFree", 0.0)
-        yield Memory(kilobytes["MemTotal"] + swap[0], kilobytes.get("MemAvailable", np.inf) + swap[1])
+        yield Memory(
+            kilobytes["MemTotal"] + swap[0], kilobytes.get("MemAvailable", np.inf) + swap[1]
+        )
     elif root == Path("/"):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             yield Memory(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), np.inf)
 
 
 def _groups(root: Path) -> Iterator[Memory]:
-    """Linux's control groups that this process belongs to, of either version, from its own to the outermost."""
+    """Linux's control groups that this process belongs to, of either version, from its own to the
+    outermost."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
         mount = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        names = (
+            ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            if controllers
+            else ("memory.max", "memory.current")
+        )
         own = mount / group.lstrip("/")
         for folder in (own, *own.parents):
             limit, used = (_text(folder / name).strip() for name in names)
             if limit.isdigit():
-                # What the system keeps of files that were read counts as used, but it lets go of that.
+                # What the system keeps of files that were read counts as used, but it lets go of
+                # that.
                 cached = [
-                    row.split()[1] for row in _text(folder / "memory.stat").splitlines() if "inactive_file" in row
+                    row.split()[1]
+                    for row in _text(folder / "memory.stat").splitlines()
+                    if "inactive_file" in row
                 ]
                 taken = float(used or 0) - float(max(cached, default="0", key=float))
                 yield Memory(float(limit), float(limit) - taken)
@@ -76,8 +90,8 @@ def _text(path: Path) -> str:
 
 
 def check(env: AnyEnv, config: Config, say: Callable[[str], None], learning: bool = True) -> None:
-    """Refuse, in one sentence, what could not run; `say` what takes more than is free. Where nothing is learned,
-    policies are only evaluated."""
+    """Refuse, in one sentence, what could not run; `say` what takes more than is free. Where
+    nothing is learned, policies are only evaluated."""
     if jax.default_backend() != "cpu":
         return  # arrays are in the accelerator's memory
     memory, estimate = machine(), Estimate(env, config, learning)
@@ -95,11 +109,19 @@ def _gigabytes(size: float) -> str:
 
 
 class Estimate:
-    """What a run of these settings, or of others for the same environment and objective, takes at its peak."""
+    """What a run of these settings, or of others for the same environment and objective, takes at
+    its peak."""
 
     def __init__(self, env: AnyEnv, config: Config, learning: bool = True) -> None:
-        self.learning, self.host, self.spec, self.config = learning, isinstance(env, HostEnv), env.spec, config
-        self.state = env.spec.obs_size * 2 if isinstance(env, HostEnv) else _state_size(env)  # a guess of floats
+        self.learning, self.host, self.spec, self.config = (
+            learning,
+            isinstance(env, HostEnv),
+            env.spec,
+            config,
+        )
+        self.state = (
+            env.spec.obs_size * 2 if isinstance(env, HostEnv) else _state_size(env)
+        )  # a guess of floats
         key = jax.random.key(0)
         self.remembered = _floats(jax.eval_shape(lambda: config.method.memory(env.spec, key)))
 
@@ -109,13 +131,15 @@ class Estimate:
         return PROGRAM + players + FLOAT * (self._kept(config) + playing)
 
     def _kept(self, config: Config) -> float:
-        """Weights, a gradient and Adam's two moments, on every device; the policies found so far, here and among the
-        references, there."""
+        """Weights, a gradient and Adam's two moments, on every device; the policies found so far,
+        here and among the references, there."""
         hidden, layers, devices = config.ppo.hidden, config.ppo.layers, jax.device_count()
         outputs = self.spec.action_space.n + len(config.method.channels(config.iterations))
         body = self.spec.obs_size * hidden + (layers - 1) * hidden**2 + layers * hidden
         weights = 2 * body + (hidden + 1) * outputs
-        return 4 * weights * devices + config.iterations * (weights + self.remembered) * (2 + devices)
+        return 4 * weights * devices + config.iterations * (weights + self.remembered) * (
+            2 + devices
+        )
 
     def training(self, config: Config) -> float:
         """Floats of one update, on all devices: what is played, scored and learned from."""
@@ -126,21 +150,31 @@ class Estimate:
         row = (2 + ppo.normalize_obs) * spec.obs_size + self._action + 10 + scored
         on_each = _share(samples, config.episodes(spec)) * row
         if ppo.minibatches > 1:  # every device has the whole batch, and once more in another order
-            on_each += samples * (2 * (spec.obs_size + self._action + 3 + 2 * channels) + ppo.epochs)
+            on_each += samples * (
+                2 * (spec.obs_size + self._action + 3 + 2 * channels) + ppo.epochs
+            )
         part = samples // ppo.minibatches
         # Both networks' activations of what is learned from at once, and their gradients.
         on_each += _piece(_share(part, part)) * 3 * ppo.layers * ppo.hidden
-        floats = devices * on_each + ppo.batch * (spec.step_noise + (ppo.padding == "restart") * spec.reset_noise)
+        floats = devices * on_each + ppo.batch * (
+            spec.step_noise + (ppo.padding == "restart") * spec.reset_noise
+        )
         if self.host:  # shares, these put together, and a copy for every device
             floats += samples * (spec.obs_size + self._action + 2) * (2 + devices)
         return floats
 
     def evaluation(self, config: Config) -> float:
-        """Floats of the episodes that a policy is judged by: as many sampled as greedy ones, with their states."""
+        """Floats of the episodes that a policy is judged by: as many sampled as greedy ones, with
+        their states."""
         spec, episodes = self.spec, config.judge.episodes
         steps = episodes * spec.horizon
         row = 2 * (spec.obs_size + self._action + 2) + config.iterations
-        activations = _piece(_share(steps * spec.agents, episodes)) * 2 * config.ppo.hidden * jax.device_count()
+        activations = (
+            _piece(_share(steps * spec.agents, episodes))
+            * 2
+            * config.ppo.hidden
+            * jax.device_count()
+        )
         return 1.5 * steps * (spec.agents * row + 2 * self.state) + activations
 
     @property
@@ -157,14 +191,25 @@ class Estimate:
         return f"Lower {names or 'the horizon'}."
 
     def _smaller(self) -> list[list[tuple[str, int, Config]]]:
-        """Of each setting that may be lowered, the values to try, from high to low: name, value, all settings."""
+        """Of each setting that may be lowered, the values to try, from high to low: name, value,
+        all settings."""
         config, spec = self.config, self.spec
-        unit = spec.horizon * config.ppo.minibatches  # of which every batch that is allowed here is a multiple
+        unit = (
+            spec.horizon * config.ppo.minibatches
+        )  # of which every batch that is allowed here is a multiple
         every: dict[str, tuple[int, int, Callable[[int], Config]]] = {
             "ppo.batch": (config.ppo.batch, unit, lambda n: _with(config, "ppo", batch=n)),
-            "judge.episodes": (config.judge.episodes, 1, lambda n: _with(config, "judge", episodes=n)),
+            "judge.episodes": (
+                config.judge.episodes,
+                1,
+                lambda n: _with(config, "judge", episodes=n),
+            ),
             "ppo.hidden": (config.ppo.hidden, 1, lambda n: _with(config, "ppo", hidden=n)),
-            "iterations": (config.iterations, 1, lambda n: dataclasses.replace(config, iterations=n)),
+            "iterations": (
+                config.iterations,
+                1,
+                lambda n: dataclasses.replace(config, iterations=n),
+            ),
         }
         settings = every if self.learning else {"judge.episodes": every["judge.episodes"]}
         # Powers of two: they can be divided among devices and into pieces.
@@ -176,7 +221,9 @@ class Estimate:
 
 
 def _with(config: Config, group: str, **values: int) -> Config:
-    return dataclasses.replace(config, **{group: dataclasses.replace(getattr(config, group), **values)})
+    return dataclasses.replace(
+        config, **{group: dataclasses.replace(getattr(config, group), **values)}
+    )
 
 
 def _share(samples: int, episodes: int) -> int:

@@ -1,4 +1,5 @@
-"""The pictures of a finished run, by file name: cross-play, and what the environment draws of its strategies."""
+"""The pictures of a finished run, by file name: cross-play, and what the environment draws of its
+strategies."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,24 +17,37 @@ from rspo.search.loop import evaluation_key
 from rspo.text import NAME, printable
 
 
-def strategies_played(collect: Collector, archive: Archive, say: Callable[[str], None]) -> dict[str, Played]:
-    """By number and name. Their episodes are played when they are asked for, and once, which `say` announces."""
-    return {printable(name_of(one), NAME): _played(collect, archive.config, one, say) for one in archive}
+def strategies_played(
+    collect: Collector, archive: Archive, say: Callable[[str], None]
+) -> dict[str, Played]:
+    """By number and name. Their episodes are played when they are asked for, and once, which `say`
+    announces."""
+    return {
+        printable(name_of(one), NAME): _played(collect, archive.config, one, say) for one in archive
+    }
 
 
-def _played(collect: Collector, config: Config, strategy: Strategy, say: Callable[[str], None]) -> Played:
+def _played(
+    collect: Collector, config: Config, strategy: Strategy, say: Callable[[str], None]
+) -> Played:
     @cache
     def episodes() -> Trajectory:
         interrupt.check()
         say(f"playing strategy {strategy.index} once more, for its picture")
         return greedy_episodes(
-            collect, strategy.policy, config.judge.episodes, config.ppo.padding, evaluation_key(config, strategy)
+            collect,
+            strategy.policy,
+            config.judge.episodes,
+            config.ppo.padding,
+            evaluation_key(config, strategy),
         )
 
     return Played(strategy.descriptor, strategy.evaluation.stats, episodes)
 
 
-def pictures(env: AnyEnv, strategies: Mapping[str, Played], played: CrossPlay | None) -> dict[str, str]:
+def pictures(
+    env: AnyEnv, strategies: Mapping[str, Played], played: CrossPlay | None
+) -> dict[str, str]:
     """Each as SVG text."""
     drawn = decoration.files(env, "pictures", lambda: env.pictures(strategies), ".svg")
     if played is not None:
@@ -44,4 +58,6 @@ def pictures(env: AnyEnv, strategies: Mapping[str, Played], played: CrossPlay | 
 def cross_play_picture(played: CrossPlay) -> str:
     names = [printable(name, NAME) for name in played.strategies]
     title = "Cross-play: what a strategy earns with another one"
-    return charts.matrix(title, names, played.payoff, rows="own strategy", columns="strategy of the other agent")
+    return charts.matrix(
+        title, names, played.payoff, rows="own strategy", columns="strategy of the other agent"
+    )

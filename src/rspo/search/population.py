@@ -1,4 +1,5 @@
-"""How different the distinct strategies of a run are, as one number: Population Diversity on states that they visit."""
+"""How different the distinct strategies of a run are, as one number: Population Diversity on states
+that they visit."""
 
 from collections.abc import Sequence
 
@@ -12,9 +13,13 @@ P = 1.0  # the kernel's scale; the paper gives none
 
 
 def diversity_of(
-    strategies: Sequence[Strategy], states: Sequence[np.ndarray], p: float = P, whose: str = "the distinct strategies"
+    strategies: Sequence[Strategy],
+    states: Sequence[np.ndarray],
+    p: float = P,
+    whose: str = "the distinct strategies",
 ) -> PopulationDiversity:
-    """The paper's score of these policies on the states [S, O] that each of them visited, all of them together."""
+    """The paper's score of these policies on the states [S, O] that each of them visited, all of
+    them together."""
     obs = np.concatenate(states).astype(np.float32)
     seen = [strategy.policy(obs) for strategy in strategies]
     source = f"sampled episodes of {whose}, equally many from each"

@@ -1,20 +1,23 @@
-"""A few episodes of a finished policy, packed small, so that a report can show them without playing anything.
+"""A few episodes of a finished policy, packed small, so that a report can show them without playing
+anything.
 
 `episodes.safetensors` of a strategy holds, for the episode with number n,
 
-    n.place   int16 [F, S, 2]   where each of S shapes is in each of F moments, the first before any action
+    n.place   int16 [F, S, 2]   where each of S shapes is in each of F moments
     n.end     int16 [F, S, 2]   where the limbs among them end, if there are any
     n.size    int16 [F or 1, S]  half their width
-    n.kind    uint16 [F or 1, S] which of the episode's kinds (role and label) each is, from 1; 0: none
+    n.kind    uint16 [F or 1, S] which of the episode's kinds (role, label) each is, from 1; 0: none
     n.total   float32 [F]       the reward so far, averaged over agents
-    n.obs     float32 [F, A, O]  what was observed, instead of all that, where the environment has no drawing; not a
-                                number where another episode follows at once, and the end was not kept
+    n.obs     float32 [F, A, O]  what was observed, where the environment has no drawing; not a
+                                number where another episode follows at once, and the end was not
+                                kept
     n.action  [F - 1, A, ...]    and what was done next
-    actions   float32           shares of each action in all evaluation episodes, or a histogram for each dimension
-    states    float32 [S, O]    some of what was observed in sampled evaluation episodes, on which to compare policies
+    actions   float32           shares of each action in all evaluation episodes, or histograms
+    states    float32 [S, O]    some observations of sampled episodes, on which to compare policies
     map.0     float32 [y, x]    a heat map of all greedy evaluation episodes
 
-and its metadata the rest as JSON. Lengths are in units of 1/4096, so that 16 bits reach from -8 to 8.
+and its metadata the rest as JSON. Lengths are in units of 1/4096, so that 16 bits reach from -8 to
+8.
 """
 
 from collections.abc import Sequence
@@ -51,10 +54,12 @@ def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
     arrays["states"] = visited(sampled)
     episodes: list[dict[str, Any]] = []
     # All or none: a scene that fails in one episode is not to be trusted in the others.
-    draw = lambda: [_drawings(env, trajectory) for trajectory in (greedy, sampled)]  # noqa: E731
+    draw = lambda: [_drawings(env, trajectory) for trajectory in (greedy, sampled)]
     nothing: list[list[Drawing | None]] = [[None] * EPISODES] * 2
     drawings = decoration.decorated(env, "scene", draw, nothing)
-    for trajectory, mode, drawn in zip((greedy, sampled), ("greedy", "sampled"), drawings, strict=True):
+    for trajectory, mode, drawn in zip(
+        (greedy, sampled), ("greedy", "sampled"), drawings, strict=True
+    ):
         seen: set[tuple[bytes, ...]] = set()
         for n in range(min(EPISODES, trajectory.live.shape[1])):
             packed, facts = _episode(trajectory, n, drawn[n])
@@ -64,7 +69,9 @@ def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
                 episodes.append({"mode": mode, **facts})
             seen.add(content)
     backdrop = decoration.backdrop(env)
-    return Recording(arrays, {"unit": UNIT, "episodes": episodes, "backdrop": backdrop, "maps": list(heatmaps)})
+    return Recording(
+        arrays, {"unit": UNIT, "episodes": episodes, "backdrop": backdrop, "maps": list(heatmaps)}
+    )
 
 
 Drawing = tuple[dict[str, np.ndarray], list[tuple[str, str]]]
@@ -81,12 +88,16 @@ def _drawings(env: AnyEnv, trajectory: Trajectory) -> list[Drawing | None]:
 
 def _moments(trajectory: Trajectory, n: int) -> tuple[int, int, list[int]]:
     """How many steps an episode has, every how many of them are kept, and which."""
-    steps = int((trajectory.live & trajectory.first)[:, n].sum())  # of the first episode, where others follow
+    steps = int(
+        (trajectory.live & trajectory.first)[:, n].sum()
+    )  # of the first episode, where others follow
     stride = -(-steps // (FRAMES - 1))
     return steps, stride, sorted({*range(0, steps, stride), steps})
 
 
-def _episode(trajectory: Trajectory, n: int, drawing: Drawing | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _episode(
+    trajectory: Trajectory, n: int, drawing: Drawing | None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     steps, stride, moments = _moments(trajectory, n)
     total = np.concatenate([[0.0], trajectory.reward[:, n].mean(-1).cumsum()])
     arrays = {"total": total[moments].astype(np.float32)}
@@ -94,7 +105,9 @@ def _episode(trajectory: Trajectory, n: int, drawing: Drawing | None) -> tuple[d
     if drawing is not None:
         shapes, facts["kinds"] = drawing
         return arrays | shapes, facts
-    obs = np.concatenate([trajectory.obs[:, n], trajectory.last.obs[None, n]])[moments].astype(np.float32)
+    obs = np.concatenate([trajectory.obs[:, n], trajectory.last.obs[None, n]])[moments].astype(
+        np.float32
+    )
     if steps < len(trajectory.live) and trajectory.live[steps, n]:
         obs[-1] = np.nan  # the next episode has begun here: what this one ended with was not kept
     arrays["obs"] = obs[..., :OBSERVED]
@@ -107,7 +120,9 @@ def _state(trajectory: Trajectory, t: int, n: int) -> Any:
     return at(trajectory.start, n) if t == 0 else at(trajectory.state, t - 1, n)
 
 
-def pack_scenes(scenes: Sequence[Sequence[Shape]]) -> tuple[dict[str, np.ndarray], list[tuple[str, str]]]:
+def pack_scenes(
+    scenes: Sequence[Sequence[Shape]],
+) -> tuple[dict[str, np.ndarray], list[tuple[str, str]]]:
     """Scenes as arrays, and the kinds of shapes that occur in them."""
     kinds: dict[tuple[str, str], int] = {}
     moments, most = len(scenes), max(len(scene) for scene in scenes)
@@ -123,7 +138,9 @@ def pack_scenes(scenes: Sequence[Sequence[Shape]]) -> tuple[dict[str, np.ndarray
             kind[t, s] = kinds.setdefault((str(shape.role), str(shape.label)), len(kinds) + 1)
     arrays = {"place": _fixed(place), "size": _once(_fixed(size)), "kind": _once(kind)}
     if np.isfinite(end).any():
-        arrays["end"] = _fixed(np.where(np.isnan(end), place, end))  # a limb without length is a disc
+        arrays["end"] = _fixed(
+            np.where(np.isnan(end), place, end)
+        )  # a limb without length is a disc
     return arrays, list(kinds)
 
 
@@ -150,5 +167,7 @@ def histogram(space: Any, trajectory: Trajectory) -> np.ndarray:
         count = np.bincount(taken.ravel(), minlength=space.n)
         return (count / max(count.sum(), 1)).astype(np.float32)
     columns = np.clip(taken.reshape(-1, taken.shape[-1]), -1.0, 1.0).T
-    counts = [np.histogram(column, BINS, (-1.0, 1.0))[0] / max(len(column), 1) for column in columns]
+    counts = [
+        np.histogram(column, BINS, (-1.0, 1.0))[0] / max(len(column), 1) for column in columns
+    ]
     return np.asarray(counts, np.float32)

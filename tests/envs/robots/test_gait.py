@@ -1,4 +1,5 @@
-"""Gaits: signals with known answers, MuJoCo's own contacts, scripted poses, and a robot driven at a known frequency."""
+"""Gaits: signals with known answers, MuJoCo's own contacts, scripted poses, and a robot driven at a
+known frequency."""
 
 import json
 import math
@@ -19,9 +20,14 @@ from rspo.envs.robots.linkage import linkage
 from rspo.errors import InputError
 
 
-@given(st.floats(0.8, 4.0), st.floats(0, 1), st.floats(0, 0.8), st.sampled_from([0.008, 0.015, 0.05]))
-def test_the_stride_of_waves_with_harmonics(frequency: float, phase: float, harmonic: float, dt: float) -> None:
-    """Two legs in turn, each with a second harmonic, that repeat at `frequency` and not at twice that."""
+@given(
+    st.floats(0.8, 4.0), st.floats(0, 1), st.floats(0, 0.8), st.sampled_from([0.008, 0.015, 0.05])
+)
+def test_the_stride_of_waves_with_harmonics(
+    frequency: float, phase: float, harmonic: float, dt: float
+) -> None:
+    """Two legs in turn, each with a second harmonic, that repeat at `frequency` and not at twice
+    that."""
     turn = 2 * np.pi * (frequency * dt * np.arange(round(8 / dt)) + phase)
     legs = [np.sin(turn + lag) + harmonic * np.sin(2 * turn + 2 * lag + 1) for lag in (0, np.pi)]
     stride = find_stride(0.5 * np.stack(legs, 1), dt)
@@ -65,9 +71,13 @@ def test_any_motion_has_a_stride_or_none(seed: int, moments: int, drift: float) 
 
 @given(st.floats(0, 0.99), st.floats(0.2, 0.8), st.floats(0.2, 0.8))
 def test_the_phase_of_a_foot(lag: float, duty: float, other_duty: float) -> None:
-    """The middle of the other's contact comes `lag` strides after the middle of the first's, whatever their lengths."""
+    """The middle of the other's contact comes `lag` strides after the middle of the first's,
+    whatever their lengths."""
     turn = FREQUENCY * 0.001 * np.arange(8000)
-    first, other = ((turn - middle + share / 2) % 1 < share for middle, share in ((0.3, duty), (0.3 + lag, other_duty)))
+    first, other = (
+        (turn - middle + share / 2) % 1 < share
+        for middle, share in ((0.3, duty), (0.3 + lag, other_duty))
+    )
     found = landing_phase(first, other, 0.001, FREQUENCY)
     assert found is not None
     assert abs((found - lag + 0.5) % 1 - 0.5) < 0.01
@@ -103,7 +113,9 @@ def test_clearances_are_mujocos_contact_distances(robot: str) -> None:
 
 
 def cheetah(pitch: float, **more: Any) -> Any:
-    return recording("half-cheetah", {2: pitch, 6: -0.6 + 0.3 * SWING, 7: 0.3 * SWING}, speed=2, **more)
+    return recording(
+        "half-cheetah", {2: pitch, 6: -0.6 + 0.3 * SWING, 7: 0.3 * SWING}, speed=2, **more
+    )
 
 
 def walker(right: np.ndarray, left: np.ndarray, lift: Any = 0.0, **more: Any) -> Any:
@@ -115,27 +127,41 @@ def walker(right: np.ndarray, left: np.ndarray, lift: Any = 0.0, **more: Any) ->
 SCRIPTED = {
     "handstand running": lambda: cheetah(1.2, lift=HOP),
     "fore-foot walking": lambda: cheetah(0.4),
-    "rearing running": lambda: recording("half-cheetah", {2: -1.2, 3: 0.3 * SWING}, speed=2, lift=HOP),
+    "rearing running": lambda: recording(
+        "half-cheetah", {2: -1.2, 3: 0.3 * SWING}, speed=2, lift=HOP
+    ),
     "upside-down bouncing": lambda: cheetah(math.pi, lift=HOP),
     "upside-down lying": lambda: recording("half-cheetah", {2: math.pi}, speed=0),
-    "somersaulting bouncing": lambda: recording("half-cheetah", {2: 3 * SECONDS}, speed=2, lift=0.2 + HOP),
+    "somersaulting bouncing": lambda: recording(
+        "half-cheetah", {2: 3 * SECONDS}, speed=2, lift=0.2 + HOP
+    ),
     "head-dragging sliding": lambda: recording("half-cheetah", {2: 0.9, 6: 0.7, 7: 0.87}, speed=1),
     "kneeling": lambda: recording("hopper", {4: -math.pi / 2, 3: 0.1 * SWING}, speed=0.5),
-    "hopping": lambda: recording("hopper", {3: -0.3 + 0.2 * SWING, 4: -0.3 + 0.2 * SWING}, lift=HOP),
+    "hopping": lambda: recording(
+        "hopper", {3: -0.3 + 0.2 * SWING, 4: -0.3 + 0.2 * SWING}, lift=HOP
+    ),
     "small-step hopping": lambda: recording("hopper", {3: -0.3 + 0.2 * SWING}, speed=0.5, lift=HOP),
     "backward hopping": lambda: recording("hopper", {3: -0.3 + 0.2 * SWING}, speed=-1, lift=HOP),
     "hopping on the spot": lambda: recording("hopper", {3: -0.3 + 0.2 * SWING}, speed=0, lift=HOP),
     "standing": lambda: recording("hopper", {}, speed=0),
     "two-foot hopping": lambda: walker(0.4 * SWING, 0.4 * SWING, HOP),
     "walking": lambda: walker(0.4 * SWING, -0.4 * SWING),
-    "running": lambda: walker(0.4 * SWING, -0.4 * SWING, 0.1 * np.clip(-np.cos(4 * np.pi * FREQUENCY * SECONDS), 0, 1)),
+    "running": lambda: walker(
+        0.4 * SWING, -0.4 * SWING, 0.1 * np.clip(-np.cos(4 * np.pi * FREQUENCY * SECONDS), 0, 1)
+    ),
     "one-foot hopping": lambda: recording("walker2d", {7: -1.5, 3: 0.2 * SWING}, lift=HOP),
-    "forward-leaning hopping": lambda: recording("hopper", {2: 0.4, 4: -0.3 + 0.2 * SWING}, lift=HOP),
-    "kneeling bouncing": lambda: recording("humanoid", {13: -1.9 + 0.1 * SWING, 17: -1.9 + 0.1 * SWING}, lift=HOP),
+    "forward-leaning hopping": lambda: recording(
+        "hopper", {2: 0.4, 4: -0.3 + 0.2 * SWING}, lift=HOP
+    ),
+    "kneeling bouncing": lambda: recording(
+        "humanoid", {13: -1.9 + 0.1 * SWING, 17: -1.9 + 0.1 * SWING}, lift=HOP
+    ),
     "upside-down sliding": lambda: recording("humanoid", {3: 0.0, 4: 1.0}, speed=1),
     "prone sliding": lambda: recording("humanoid", {3: math.sqrt(0.5), 5: math.sqrt(0.5)}, speed=1),
     "supine lying": lambda: recording("humanoid", {3: math.sqrt(0.5), 5: -math.sqrt(0.5)}, speed=0),
-    "sideways lying": lambda: recording("humanoid", {3: math.sqrt(0.5), 4: math.sqrt(0.5)}, speed=0),
+    "sideways lying": lambda: recording(
+        "humanoid", {3: math.sqrt(0.5), 4: math.sqrt(0.5)}, speed=0
+    ),
 }
 
 
@@ -175,7 +201,9 @@ def test_turns_are_counted_with_their_sign() -> None:
 def test_alternating_feet_are_half_a_stride_apart() -> None:
     gait = describe(walker(0.4 * SWING, -0.4 * SWING))
     assert gait.feet[1].phase == pytest.approx(0.5, abs=0.03)
-    assert gait.stride_frequency == pytest.approx(FREQUENCY, rel=0.01)  # not the two steps a stride of the torso
+    assert gait.stride_frequency == pytest.approx(
+        FREQUENCY, rel=0.01
+    )  # not the two steps a stride of the torso
     assert sum(gait.support.values()) == pytest.approx(1)
 
 
@@ -208,7 +236,10 @@ def test_a_fall_is_part_of_the_name() -> None:
 
 def test_the_floor_and_the_sampling_do_not_matter() -> None:
     """The same motion in slow motion has the same pattern at another frequency."""
-    fast, slow = (describe(recording("hopper", {3: -0.3 + 0.2 * SWING}, lift=HOP, dt=dt)) for dt in (DT, 2 * DT))
+    fast, slow = (
+        describe(recording("hopper", {3: -0.3 + 0.2 * SWING}, lift=HOP, dt=dt))
+        for dt in (DT, 2 * DT)
+    )
     assert slow.stride_frequency == pytest.approx(fast.stride_frequency / 2)
     assert replace(slow.feet[0], touchdowns=0) == replace(fast.feet[0], touchdowns=0)
 
@@ -229,9 +260,18 @@ BOX = f'<mujoco><worldbody><body name="b"><freejoint/>{CRATE}</body></worldbody>
         (lambda: linkage(model("hopper"), np.zeros((5, 3)), DT), r"\[5, 3\].*\[moments, 6\]"),
         (lambda: linkage(model("hopper"), np.full((5, 6), np.nan), DT), "not finite"),
         (lambda: linkage(model("hopper"), np.zeros((5, 6)), 0), "dt is 0"),
-        (lambda: linkage(model("hopper"), np.zeros((5, 6)), DT, feet=["paw"]), "no body 'paw'.*foot"),
-        (lambda: linkage(mujoco.MjModel.from_xml_string(BOX), np.zeros((5, 7)), DT), "'crate'.*box"),
-        (lambda: linkage(mujoco.MjModel.from_xml_string("<mujoco/>"), np.zeros((5, 0)), DT), "no moving body"),
+        (
+            lambda: linkage(model("hopper"), np.zeros((5, 6)), DT, feet=["paw"]),
+            "no body 'paw'.*foot",
+        ),
+        (
+            lambda: linkage(mujoco.MjModel.from_xml_string(BOX), np.zeros((5, 7)), DT),
+            "'crate'.*box",
+        ),
+        (
+            lambda: linkage(mujoco.MjModel.from_xml_string("<mujoco/>"), np.zeros((5, 0)), DT),
+            "no moving body",
+        ),
         (lambda: describe(recording("hopper", {}), skip=1), "skip is 1"),
         (lambda: describe(recording("hopper", {}).between(0, 1)), "too short"),
     ],

@@ -1,4 +1,5 @@
-"""The gait of many episodes: what most of them show, from first episodes alone, and numbers that tell gaits apart."""
+"""The gait of many episodes: what most of them show, from first episodes alone, and numbers that
+tell gaits apart."""
 
 import json
 import math
@@ -25,14 +26,18 @@ def kneel() -> Linkage:
 
 
 def cheetah(pitch: float) -> Linkage:
-    return recording("half-cheetah", {2: pitch, 6: -0.6 + 0.3 * SWING, 7: 0.3 * SWING}, speed=2, lift=HOP)
+    return recording(
+        "half-cheetah", {2: pitch, 6: -0.6 + 0.3 * SWING, 7: 0.3 * SWING}, speed=2, lift=HOP
+    )
 
 
 def standing(robot: Linkage) -> Episode:
     return Episode(robot, fell=False)
 
 
-@pytest.mark.parametrize(("hops", "label", "clear"), [(10, "hopping", True), (6, "hopping", True), (5, "mixed", False)])
+@pytest.mark.parametrize(
+    ("hops", "label", "clear"), [(10, "hopping", True), (6, "hopping", True), (5, "mixed", False)]
+)
 def test_the_name_is_what_most_episodes_show(hops: int, label: str, clear: bool) -> None:
     found = describe_gaits([standing(hop())] * hops + [standing(kneel())] * (10 - hops))
     assert (found.label, found.clear) == (label, clear)
@@ -50,7 +55,9 @@ def test_the_length_of_strides_alone_does_not_divide_episodes() -> None:
 
 
 def test_a_fall_is_a_number_and_not_another_gait() -> None:
-    found = describe_gaits([Episode(hop(), True), Episode(hop().between(0, MOMENTS // 2), True), standing(hop())])
+    found = describe_gaits(
+        [Episode(hop(), True), Episode(hop().between(0, MOMENTS // 2), True), standing(hop())]
+    )
     assert (found.label, found.clear) == ("hopping", True)
     assert found.stats["falls"] == pytest.approx(2 / 3)
     assert found.stats["seconds"] == pytest.approx((MOMENTS * 2.5 - 3) * DT / 3)
@@ -60,7 +67,9 @@ def test_a_fall_is_a_number_and_not_another_gait() -> None:
 def test_who_falls_at_once_shows_no_gait(moments: int) -> None:
     found = describe_gaits([Episode(hop().between(0, moments), True)] * 3)
     assert (found.label, found.clear) == ("falling", False)
-    assert found.stats == pytest.approx({"P(falling)": 1.0, "falls": 1.0, "seconds": (moments - 1) * DT})
+    assert found.stats == pytest.approx(
+        {"P(falling)": 1.0, "falls": 1.0, "seconds": (moments - 1) * DT}
+    )
 
 
 def test_numbers_are_those_of_the_episodes_that_show_a_gait() -> None:
@@ -73,7 +82,11 @@ def test_numbers_are_those_of_the_episodes_that_show_a_gait() -> None:
 def test_the_numbers_of_the_issue_are_there() -> None:
     stats = describe_gaits([standing(hop())]).stats
     assert stats["stride_frequency"] == pytest.approx(FREQUENCY, rel=0.01)
-    assert stats["duty(foot)"] == pytest.approx(stats["on(foot)"]) == pytest.approx(1 - stats["on(none)"])
+    assert (
+        stats["duty(foot)"]
+        == pytest.approx(stats["on(foot)"])
+        == pytest.approx(1 - stats["on(none)"])
+    )
     assert stats["speed"] == pytest.approx(1.0)
     assert stats["height"] == pytest.approx(describe(hop()).height)
     assert stats["inverted"] == 0
@@ -91,7 +104,9 @@ def test_what_is_absent_in_some_episodes() -> None:
 
 def test_means_of_angles_come_round() -> None:
     """A little this side and a little that side of upside down is upside down."""
-    stats = describe_gaits([standing(cheetah(math.pi - 0.1)), standing(cheetah(math.pi + 0.1))]).stats
+    stats = describe_gaits(
+        [standing(cheetah(math.pi - 0.1)), standing(cheetah(math.pi + 0.1))]
+    ).stats
     assert abs(stats["pitch"]) == pytest.approx(180, abs=0.1)
     assert stats["inverted"] == 1
     assert stats["tilt"] == pytest.approx(180 - math.degrees(0.1))
@@ -122,13 +137,24 @@ def trajectory(qpos: np.ndarray, terminated: np.ndarray) -> Trajectory:
     start = jax.tree.map(lambda leaf: leaf[0], state)
     truncated = np.zeros_like(terminated)
     return Trajectory(
-        blank, blank, blank, blank, terminated, ~terminated, ~terminated, blank, state, start, truncated=truncated
+        blank,
+        blank,
+        blank,
+        blank,
+        terminated,
+        ~terminated,
+        ~terminated,
+        blank,
+        state,
+        start,
+        truncated=truncated,
     )
 
 
 @pytest.mark.parametrize("padding", ["restart", "count"])
 def test_only_first_episodes_are_described(padding: str) -> None:
-    """One hops to the end, one hops for half of the time, falls, and then kneels (or stands still); both hop."""
+    """One hops to the end, one hops for half of the time, falls, and then kneels (or stands still);
+    both hop."""
     hopping = positions("hopper", {3: -0.3 + 0.2 * SWING}, lift=HOP)
     qpos = np.stack([hopping, hopping], 1)
     half = MOMENTS // 2

@@ -1,4 +1,5 @@
-"""Drawings show the model's own geometry where kinematics puts it; MuJoCo's renderer draws too, or says why not."""
+"""Drawings show the model's own geometry where kinematics puts it; MuJoCo's renderer draws too, or
+says why not."""
 
 import math
 import re
@@ -23,11 +24,18 @@ def standing(robot: str) -> Linkage:
 
 
 def capsules(picture: str) -> list[np.ndarray]:
-    """Of the frames, not their ghosts: the ends of each capsule and its width, [x1, y1, x2, y2, width]."""
+    """Of the frames, not their ghosts: the ends of each capsule and its width, [x1, y1, x2, y2,
+    width]."""
     found = []
     for shape in ET.fromstring(picture):
-        if shape.tag == f"{SVG}line" and shape.get("stroke-linecap") and shape.get("stroke") != "#ffffff":
-            found.append([float(shape.get(key)) for key in ("x1", "y1", "x2", "y2", "stroke-width")])
+        if (
+            shape.tag == f"{SVG}line"
+            and shape.get("stroke-linecap")
+            and shape.get("stroke") != "#ffffff"
+        ):
+            found.append(
+                [float(shape.get(key)) for key in ("x1", "y1", "x2", "y2", "stroke-width")]
+            )
         if shape.tag == f"{SVG}circle" and shape.get("fill") != "#ffffff":
             x, y, radius = (float(shape.get(key)) for key in ("cx", "cy", "r"))
             found.append([x, y, x, y, 2 * radius])
@@ -35,12 +43,15 @@ def capsules(picture: str) -> list[np.ndarray]:
 
 
 def ground(picture: str) -> float:
-    return next(float(line.get("y1")) for line in ET.fromstring(picture) if line.tag == f"{SVG}line")
+    return next(
+        float(line.get("y1")) for line in ET.fromstring(picture) if line.tag == f"{SVG}line"
+    )
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_the_picture_has_the_models_geometry(robot: str) -> None:
-    """All capsules of all frames, in one scale, as long, as thick and as high as the linkage says."""
+    """All capsules of all frames, in one scale, as long, as thick and as high as the linkage
+    says."""
     shown = standing(robot)
     picture = strip(shown, robot, frames=4)
     drawn, parts = capsules(picture), len(shown.parts)
@@ -51,7 +62,9 @@ def test_the_picture_has_the_models_geometry(robot: str) -> None:
     scale = scale.mean()
     flat = shown.ends[0, order][..., [0, 2]]
     lengths = np.linalg.norm(flat[:, 0] - flat[:, 1], axis=1)
-    drawn_lengths = np.hypot(drawn[:parts, 0] - drawn[:parts, 2], drawn[:parts, 1] - drawn[:parts, 3])
+    drawn_lengths = np.hypot(
+        drawn[:parts, 0] - drawn[:parts, 2], drawn[:parts, 1] - drawn[:parts, 3]
+    )
     np.testing.assert_allclose(drawn_lengths, scale * lengths, atol=1.0)
     heights = (ground(picture) - drawn[:parts, [1, 3]]) / scale
     np.testing.assert_allclose(heights, flat[..., 1], atol=0.02)
@@ -68,7 +81,9 @@ def test_frames_are_equally_spaced_over_the_strides() -> None:
         shown = shots(robot, gait, frames, strides)
         assert set(np.diff(shown.frames)) == {shown.step}
         assert shown.count == frames
-        assert shown.count * shown.step * DT == pytest.approx(strides / gait.stride_frequency, abs=frames * DT / 2)
+        assert shown.count * shown.step * DT == pytest.approx(
+            strides / gait.stride_frequency, abs=frames * DT / 2
+        )
         before, landing = robot.clearance.min(1)[shown.start - 1 : shown.start + 1]
         assert landing <= 0.005 < before  # a strip begins as a foot lands
         assert shown.frames[-1] < len(robot.ends)
@@ -125,4 +140,6 @@ def test_the_example_in_the_documentation(tmp_path: Path, monkeypatch: pytest.Mo
     exec(code, shown)
     assert shown["gait"].stride_frequency == pytest.approx(3.0, rel=0.01)
     saved = capsules((page.parent / "gait.svg").read_text())
-    assert capsules(shown["picture"]).shape == saved.shape  # the picture on the page is of this kind
+    assert (
+        capsules(shown["picture"]).shape == saved.shape
+    )  # the picture on the page is of this kind

@@ -1,4 +1,5 @@
-"""A robot's run: names in its summary, drawings in its folder and on its page; photographs where OpenGL works."""
+"""A robot's run: names in its summary, drawings in its folder and on its page; photographs where
+OpenGL works."""
 
 import io
 import json
@@ -24,7 +25,18 @@ from rspo.envs.robots.linkage import Linkage
 from rspo.errors import NoRendererError
 from rspo.report import write_report
 
-TINY = ("--iterations", "2", "--ppo.updates", "1", "--ppo.batch", "1024", "--ppo.epochs", "1", "--judge.episodes", "3")
+TINY = (
+    "--iterations",
+    "2",
+    "--ppo.updates",
+    "1",
+    "--ppo.batch",
+    "1024",
+    "--ppo.epochs",
+    "1",
+    "--judge.episodes",
+    "3",
+)
 
 
 def hop() -> Linkage:
@@ -39,19 +51,29 @@ def kneel() -> Linkage:
 
 
 def test_the_episode_that_shows_the_named_gait_is_drawn() -> None:
-    episodes = [Episode(kneel(), False), Episode(hop(), False), Episode(hop().between(0, 200), False)]
+    episodes = [
+        Episode(kneel(), False),
+        Episode(hop(), False),
+        Episode(hop().between(0, 200), False),
+    ]
     drawn = portrait("3 hopping", "hopping", episodes)
     assert drawn.title == "3 hopping"
     np.testing.assert_array_equal(drawn.robot.qpos, hop().qpos)
 
 
 def test_a_drawing_says_that_its_episode_ends_in_a_fall() -> None:
-    assert portrait("3 hopping", "hopping", [Episode(hop(), True)]).title == "3 hopping, then a fall"
+    assert (
+        portrait("3 hopping", "hopping", [Episode(hop(), True)]).title == "3 hopping, then a fall"
+    )
 
 
 @pytest.mark.parametrize("label", ["mixed", None])
 def test_without_a_named_gait_the_longest_episode_is_drawn_and_named(label: str | None) -> None:
-    episodes = [Episode(hop().between(0, 300), True), Episode(kneel(), False), Episode(hop().between(0, 200), True)]
+    episodes = [
+        Episode(hop().between(0, 300), True),
+        Episode(kneel(), False),
+        Episode(hop().between(0, 200), True),
+    ]
     drawn = portrait("0 mixed", label, episodes)
     assert drawn.title == "0 mixed: kneeling"
     assert len(drawn.robot.ends) == MOMENTS
@@ -88,7 +110,9 @@ def test_photographs_are_of_the_moments_of_the_strip(monkeypatch: pytest.MonkeyP
             found = np.asarray(image)
         frames = shots(robot, describe(robot)).frames
         assert found.shape == (HEIGHT, WIDTH * len(frames), 3)
-        np.testing.assert_array_equal(found[5, ::WIDTH, 0], (np.abs(robot.qpos[frames, 0]) * 40).astype(np.uint8))
+        np.testing.assert_array_equal(
+            found[5, ::WIDTH, 0], (np.abs(robot.qpos[frames, 0]) * 40).astype(np.uint8)
+        )
 
 
 # ---- a whole run
@@ -132,13 +156,17 @@ def test_the_name_and_its_numbers_are_in_the_summary(whole: tuple[Outcome, Path]
     for strategy in summary["strategies"]:
         assert strategy["descriptor"]
         assert strategy["stats"]["falls"] == 1  # nobody learns to hop in one update
-        assert sum(share for name, share in strategy["stats"].items() if name.startswith("P(")) == pytest.approx(1)
+        assert sum(
+            share for name, share in strategy["stats"].items() if name.startswith("P(")
+        ) == pytest.approx(1)
         assert strategy["descriptor"] in outcome.out
     evaluated = product.here("evaluate", folder, "--json")
     assert json.loads(evaluated.out) == summary
 
 
-def test_the_report_shows_names_numbers_and_drawings(whole: tuple[Outcome, Path], tmp_path: Path) -> None:
+def test_the_report_shows_names_numbers_and_drawings(
+    whole: tuple[Outcome, Path], tmp_path: Path
+) -> None:
     folder = shutil.copytree(whole[1], tmp_path / "run")
     page = (folder / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 2

@@ -13,7 +13,12 @@ from rspo.core.spaces import Box
 from rspo.envs.robots.mujoco import ROBOTS, Mujoco, _assets
 from rspo.errors import InputError
 
-THEIRS = {"half-cheetah": "HalfCheetah-v5", "hopper": "Hopper-v5", "walker2d": "Walker2d-v5", "humanoid": "Humanoid-v5"}
+THEIRS = {
+    "half-cheetah": "HalfCheetah-v5",
+    "hopper": "Hopper-v5",
+    "walker2d": "Walker2d-v5",
+    "humanoid": "Humanoid-v5",
+}
 SEEDS = np.array([3, 2**31 - 2, 12345])
 
 
@@ -32,7 +37,9 @@ def test_every_step_is_gymnasiums(name, fall):
     env = Mujoco(name, fall)
     ours, (low, high) = env.batch(4), env.spec.action_space
     everyone, rng = np.array([0, 2, 3]), np.random.default_rng(0)
-    first = np.stack([env.reset(seed=int(seed))[0] for env, seed in zip(theirs, SEEDS, strict=True)])
+    first = np.stack(
+        [env.reset(seed=int(seed))[0] for env, seed in zip(theirs, SEEDS, strict=True)]
+    )
     np.testing.assert_array_equal(ours.reset(everyone, SEEDS)[:, 0], first)
     ended = np.zeros(3, bool)
     for _ in range(150):
@@ -49,12 +56,16 @@ def test_every_step_is_gymnasiums(name, fall):
 
 @pytest.mark.parametrize("name", ROBOTS)
 def test_what_the_engine_leaves_out_changes_nothing(name):
-    """In random poses on the ground, where parts of a body touch in many ways at once; contacts in the same order."""
+    """In random poses on the ground, where parts of a body touch in many ways at once; contacts in
+    the same order."""
     env, rng = Mujoco(name), np.random.default_rng(0)
     whole = env.mujoco.MjModel.from_xml_path(str(_assets() / env.robot.xml))
     models = env.model, whole
     assert models[0].opt.disableflags != whole.opt.disableflags
-    both, hinges = [env.mujoco.MjData(model) for model in models], whole.nq - (7 if env.robot.whole_body else 3)
+    both, hinges = (
+        [env.mujoco.MjData(model) for model in models],
+        whole.nq - (7 if env.robot.whole_body else 3),
+    )
     most = 0
     for _ in range(3000):
         qpos = whole.qpos0.copy()
@@ -91,7 +102,9 @@ def test_a_second_episode_remembers_nothing_of_the_first(name):
 def test_the_spaces_are_gymnasiums(name):
     env, spec = gymnasium.make(THEIRS[name]), Mujoco(name).spec
     assert (spec.obs_size,) == env.observation_space.shape
-    assert spec.action_space == Box(tuple(env.action_space.low.tolist()), tuple(env.action_space.high.tolist()))
+    assert spec.action_space == Box(
+        tuple(env.action_space.low.tolist()), tuple(env.action_space.high.tolist())
+    )
     assert (spec.horizon, spec.agents) == (512, 1)
 
 
@@ -106,7 +119,9 @@ def test_instances_that_are_not_stepped_stand_still():
     np.testing.assert_array_equal(*ours.state().qpos)
 
 
-@pytest.mark.parametrize(("arguments", "words"), [(("hoper",), "hopper"), (("hopper", "fly"), "go on")])
+@pytest.mark.parametrize(
+    ("arguments", "words"), [(("hoper",), "hopper"), (("hopper", "fly"), "go on")]
+)
 def test_what_there_is_not_is_said(arguments, words):
     with pytest.raises(InputError, match=words):
         Mujoco(*arguments)
@@ -137,7 +152,11 @@ def test_a_simulation_that_blows_up_is_said_once_and_leaves_no_log(capfd, monkey
 
 def test_a_run_with_falls_is_played_anew_to_the_same_numbers(tmp_path):
     """Hoppers fall many times within 512 steps; returns are those until the first fall."""
-    settings = {"iterations": 2, "ppo": {"updates": 1, "batch": 1024, "epochs": 1}, "judge": {"episodes": 3}}
+    settings = {
+        "iterations": 2,
+        "ppo": {"updates": 1, "batch": 1024, "epochs": 1},
+        "judge": {"episodes": 3},
+    }
     archive = rspo.discover("hopper", out=tmp_path / "run", quiet=True, **settings)
     assert all(0 < s.evaluation.return_mean < 100 for s in archive)
     again = rspo.evaluate(tmp_path / "run")

@@ -36,9 +36,12 @@ def test_every_capsule_is_where_it_is(env: Mujoco) -> None:
     data = mujoco.MjData(env.model)
     data.qpos[:] = shown.qpos  # type: ignore[attr-defined]
     mujoco.mj_forward(env.model, data)
-    bodies = [g for g in range(env.model.ngeom) if env.model.geom_type[g] != mujoco.mjtGeom.mjGEOM_PLANE]
+    bodies = [
+        g for g in range(env.model.ngeom) if env.model.geom_type[g] != mujoco.mjtGeom.mjGEOM_PLANE
+    ]
     wanted = sorted(
-        ((data.geom_xpos[g][0] - data.xpos[1][0]) * METRE, GROUND + data.geom_xpos[g][2] * METRE) for g in bodies
+        ((data.geom_xpos[g][0] - data.xpos[1][0]) * METRE, GROUND + data.geom_xpos[g][2] * METRE)
+        for g in bodies
     )
     limbs = [shape for shape in env.scene(shown) if shape.role == "limb"]
     middles = sorted(((limb.x + limb.end[0]) / 2, (limb.y + limb.end[1]) / 2) for limb in limbs)  # type: ignore[index]
@@ -52,11 +55,14 @@ def test_the_whole_robot_is_in_the_picture(env: Mujoco) -> None:
 
 
 def test_limbs_keep_their_places_and_marks_stay_on_the_ground(env: Mujoco) -> None:
-    """Moving forward by a little moves every mark back by as much, but one that leaves the picture."""
+    """Moving forward by a little moves every mark back by as much, but one that leaves the
+    picture."""
     one, two = env.scene(state(env)), env.scene(state(env, x=0.1))
     assert [(s.role, s.label, s.size) for s in one] == [(s.role, s.label, s.size) for s in two]
     moved = np.array([b.x - a.x for a, b in zip(one, two, strict=True) if a.role == "line"])
-    assert (np.isclose(moved, -0.1 * METRE) | np.isclose(moved, (len(moved) * MARK - 0.1) * METRE)).all()
+    assert (
+        np.isclose(moved, -0.1 * METRE) | np.isclose(moved, (len(moved) * MARK - 0.1) * METRE)
+    ).all()
     assert np.isclose(moved, -0.1 * METRE).sum() >= len(moved) - 1
 
 

@@ -22,15 +22,17 @@ class GRU(eqx.Module):
     recurrent: ClassVar[bool] = True
 
     def initial(self, *batch: int) -> Any:
-        return self.memory.__array_namespace__().zeros((*batch, self.memory.shape[0]), dtype=self.memory.dtype)
+        return self.memory.__array_namespace__().zeros(
+            (*batch, self.memory.shape[0]), dtype=self.memory.dtype
+        )
 
     def step(self, carry: Any, x: Any) -> tuple[Any, Any]:
         carry = self._cell(carry, self._gates(x))
         return carry, self.head(carry)
 
     def unroll(self, carry: Any, x: Any, starts: Any) -> tuple[Any, Any]:
-        """Outputs [L, ..., K] for inputs [L, ..., O], forgetting where an episode starts [L, ...], and the memory
-        before each step."""
+        """Outputs [L, ..., K] for inputs [L, ..., O], forgetting where an episode starts [L, ...],
+        and the memory before each step."""
 
         def one(h: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
             gates, start = now
@@ -50,7 +52,7 @@ class GRU(eqx.Module):
         xp = h.__array_namespace__()
         own = h @ self.memory + self.bias[1]
         size = h.shape[-1]
-        sigmoid = lambda x: (xp.tanh(x / 2) + 1) / 2  # noqa: E731  (cannot overflow)
+        sigmoid = lambda x: (xp.tanh(x / 2) + 1) / 2
         reset = sigmoid(gates[..., :size] + own[..., :size])
         update = sigmoid(gates[..., size : 2 * size] + own[..., size : 2 * size])
         candidate = xp.tanh(gates[..., 2 * size :] + reset * own[..., 2 * size :])
@@ -58,12 +60,13 @@ class GRU(eqx.Module):
 
 
 def init_gru(sizes: tuple[int, ...], last_gain: float, key: Array) -> GRU:
-    """`sizes` as of an MLP, whose last hidden layer's width is the memory's too; orthogonal weights, zero biases."""
+    """`sizes` as of an MLP, whose last hidden layer's width is the memory's too; orthogonal
+    weights, zero biases."""
     *layers, outputs = sizes
     width = layers[-1]
     body_key, input_key, memory_key, head_key = jax.random.split(key, 4)
     orthogonal = jax.nn.initializers.orthogonal()
-    gates = lambda key: jnp.concatenate(  # noqa: E731
+    gates = lambda key: jnp.concatenate(
         [orthogonal(k, (width, width), jnp.float32) for k in jax.random.split(key, 3)], axis=1
     )
     return GRU(

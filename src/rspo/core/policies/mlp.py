@@ -31,11 +31,13 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Any) -> Any:
         tanh = x.__array_namespace__().tanh
-        # Features first, samples last: a training update takes a sixth less time than with samples first.
+        # Features first, samples last: a training update takes a sixth less time than with samples
+        # first.
         *batch, size = x.shape
         columns = x.reshape(math.prod(batch), size).T
         if isinstance(columns, Array):
-            # Else XLA multiplies by the transposed rows as they lie, which takes a pass over a batch a sixth longer.
+            # Else XLA multiplies by the transposed rows as they lie, which takes a pass over a
+            # batch a sixth longer.
             columns = jax.lax.optimization_barrier(columns)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             columns = tanh(weight.T @ columns + bias[:, None])
@@ -44,7 +46,8 @@ class MLP(eqx.Module):
 
 
 def init_mlp(sizes: tuple[int, ...], last_gain: float, key: Array) -> MLP:
-    """Orthogonal weights, gain sqrt(2) for tanh layers and `last_gain` for the output; zero biases."""
+    """Orthogonal weights, gain sqrt(2) for tanh layers and `last_gain` for the output; zero
+    biases."""
     gains = (2**0.5,) * (len(sizes) - 2) + (last_gain,)
     keys = jax.random.split(key, len(gains))
     weights = tuple(

@@ -32,10 +32,13 @@ class Normalizer(eqx.Module):
         variance = (jnp.square(x - mean) * weight).sum(axes) / jnp.maximum(n, 1.0)
         total = self.count + n
         delta = mean - self.mean
-        merged = self.variance * self.count + variance * n + jnp.square(delta) * self.count * n / total
+        merged = (
+            self.variance * self.count + variance * n + jnp.square(delta) * self.count * n / total
+        )
         return Normalizer(self.mean + delta * n / total, merged / total, total)
 
 
 def init_normalizer(size: int) -> Normalizer:
-    # A tiny count, not zero: the first batch then replaces the identity, and nothing is ever divided by zero.
+    # A tiny count, not zero: the first batch then replaces the identity, and nothing is ever
+    # divided by zero.
     return Normalizer(jnp.zeros(size), jnp.ones(size), jnp.asarray(1e-4, jnp.float32))

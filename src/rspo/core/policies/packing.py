@@ -16,15 +16,21 @@ from rspo.core.spaces import ActionSpace
 
 def to_arrays(policy: Policy) -> dict[str, np.ndarray]:
     """What acting needs of it."""
-    leaves = jax.tree_util.tree_leaves_with_path(dataclasses.replace(policy, critic=None, state_normalizer=None))
-    return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
+    leaves = jax.tree_util.tree_leaves_with_path(
+        dataclasses.replace(policy, critic=None, state_normalizer=None)
+    )
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
+        for path, leaf in leaves
+    }
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], space: ActionSpace) -> Policy:
     """The inverse: a policy in NumPy's arrays."""
     normalizer = None
     if "normalizer.mean" in arrays:
-        normalizer = Normalizer(*(arrays[f"normalizer.{name}"] for name in ("mean", "variance", "count")))  # type: ignore
+        seen: list[Any] = [arrays[f"normalizer.{name}"] for name in ("mean", "variance", "count")]
+        normalizer = Normalizer(*seen)
     actor = Actor(_net(arrays, "actor.net"), arrays.get("actor.log_std"), space)  # type: ignore[arg-type]
     return Policy(actor, None, normalizer, None, arrays.get("context"))  # type: ignore[arg-type]
 
@@ -38,5 +44,5 @@ def _net(arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
 
 def _mlp(arrays: Mapping[str, np.ndarray], prefix: str) -> MLP:
     layers = sum(name.startswith(f"{prefix}.weights.") for name in arrays)
-    each = lambda kind: tuple(arrays[f"{prefix}.{kind}.{i}"] for i in range(layers))  # noqa: E731
+    each = lambda kind: tuple(arrays[f"{prefix}.{kind}.{i}"] for i in range(layers))
     return MLP(each("weights"), each("biases"))  # type: ignore[arg-type]

@@ -14,7 +14,10 @@ from rspo.core.policies.normalizer import Normalizer, init_normalizer
 from rspo.core.spaces import ActionSpace, Box
 from rspo.core.types import Spec, View, as_view
 
-LOG_STD = (-5.0, 2.0)  # bounds of a Gaussian's log-deviation: densities stay finite, however sharp a policy gets
+LOG_STD = (
+    -5.0,
+    2.0,
+)  # bounds of a Gaussian's log-deviation: densities stay finite, however sharp a policy gets
 Memory = Literal["none", "gru"]
 Net = MLP | GRU
 
@@ -39,7 +42,9 @@ class Policy(eqx.Module):
     critic: Net | None  # None of a kept policy: only its actor is asked
     normalizer: Normalizer | None  # of observations
     state_normalizer: Normalizer | None = None  # of the global state, where the critic sees one
-    context: Array | None = None  # [Z] the latent that it plays by itself, where it has been given one
+    context: Array | None = (
+        None  # [Z] the latent that it plays by itself, where it has been given one
+    )
 
     @property
     def recurrent(self) -> bool:
@@ -67,24 +72,28 @@ class Policy(eqx.Module):
 
     def replay(self, view: View, starts: Any) -> Categorical | Gaussian:
         """Of whole episodes [T, ...], with its own memory of them."""
-        numbers, _ = self.actor.net.unroll(self.initial(*view.obs.shape[1:-1]), self._seen(view), starts)
+        numbers, _ = self.actor.net.unroll(
+            self.initial(*view.obs.shape[1:-1]), self._seen(view), starts
+        )
         return self.actor.distribution(numbers, view.mask)
 
     def learn(self, carry: Any, view: View, starts: Any) -> tuple[Categorical | Gaussian, Any]:
-        """What it does and what it expects in sequences [L, ...], from the memories of actor and critic before their
-        first step on."""
+        """What it does and what it expects in sequences [L, ...], from the memories of actor and
+        critic before their first step on."""
         numbers, _ = self.actor.net.unroll(carry[0], self._seen(view), starts)
         values, _ = self._critic.unroll(carry[1], self._judged(view), starts)
         return self.actor.distribution(numbers, view.mask), values
 
     def look_back(self, view: View, starts: Any, last: View) -> tuple[Any, Any, Any]:
-        """Over whole episodes [T, ...]: the critic's values, its value of what came last, and what actor and critic
-        remembered before each step."""
+        """Over whole episodes [T, ...]: the critic's values, its value of what came last, and what
+        actor and critic remembered before each step."""
         batch = view.obs.shape[1:-1]
         _, acting = self.actor.net.unroll(self.initial(*batch), self._seen(view), starts)
         joined = jax.tree.map(lambda steps, end: jnp.concatenate([steps, end[None]]), view, last)
         over = jnp.concatenate([starts, jnp.zeros_like(starts[:1])])
-        values, judging = self._critic.unroll(self._critic.initial(*batch), self._judged(joined), over)
+        values, judging = self._critic.unroll(
+            self._critic.initial(*batch), self._judged(joined), over
+        )
         return values[:-1], values[-1], (acting, judging[:-1])
 
     def values(self, seen: Any) -> Any:
@@ -117,8 +126,12 @@ class Policy(eqx.Module):
 
     def _with_latent(self, seen: Any, latent: Any) -> Any:
         xp = seen.__array_namespace__()
-        if self.context is not None:  # a kept policy's own, whatever the episodes that it is asked about were given
-            latent = xp.broadcast_to(xp.asarray(self.context), (*seen.shape[:-1], self.context.shape[0]))
+        if (
+            self.context is not None
+        ):  # a kept policy's own, whatever the episodes that it is asked about were given
+            latent = xp.broadcast_to(
+                xp.asarray(self.context), (*seen.shape[:-1], self.context.shape[0])
+            )
         return seen if latent is None else xp.concat([seen, latent], axis=-1)
 
 
@@ -142,5 +155,7 @@ def init_policy(
         actor=Actor(actor, jnp.zeros(space.n) if isinstance(space, Box) else None, space),
         critic=init((state_size + latent, *width, channels), 1.0, critic_key),
         normalizer=init_normalizer(spec.obs_size) if normalize else None,
-        state_normalizer=init_normalizer(spec.state_size) if normalize and spec.state_size else None,
+        state_normalizer=init_normalizer(spec.state_size)
+        if normalize and spec.state_size
+        else None,
     )

@@ -8,8 +8,8 @@ from rspo.core.types import View
 
 
 class UniformPolicy(Memoryless):
-    """The fully random policy of the paper's automatic threshold: every choice that is allowed, or every number in
-    [-1, 1], alike."""
+    """The fully random policy of the paper's automatic threshold: every choice that is allowed, or
+    every number in [-1, 1], alike."""
 
     actions: int = eqx.field(static=True)
     continuous: bool = eqx.field(static=True)

@@ -1,4 +1,5 @@
-"""Any Gymnasium environment with Box observations and Box or Discrete actions: `gym:<id>`, an object, a vector env."""
+"""Any Gymnasium environment with Box observations and Box or Discrete actions: `gym:<id>`, an
+object, a vector env."""
 
 import copy
 import warnings
@@ -9,7 +10,13 @@ import numpy as np
 
 from rspo.core.types import Spec
 from rspo.envs import given
-from rspo.envs.adapters.spaces import action_space, bounds_of, check_module, native_action, observed_numbers
+from rspo.envs.adapters.spaces import (
+    action_space,
+    bounds_of,
+    check_module,
+    native_action,
+    observed_numbers,
+)
 from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.errors import InputError
 
@@ -24,10 +31,14 @@ def from_id(name: str) -> "GymEnv":
     if colon:
         check_module(module, "gymnasium")
     try:
-        with given.own_code(f"gym:{name}", "making it", passing=(gymnasium.error.Error, ImportError)):
+        with given.own_code(
+            f"gym:{name}", "making it", passing=(gymnasium.error.Error, ImportError)
+        ):
             env = GymEnv(lambda: _make(name))
     except (gymnasium.error.Error, ImportError) as error:
-        raise InputError(f"Gymnasium cannot make '{name}': {' '.join(str(error).split())}") from error
+        raise InputError(
+            f"Gymnasium cannot make '{name}': {' '.join(str(error).split())}"
+        ) from error
     if isinstance(env.entry_point, str):  # else a class or function that only this process has
         env.name = f"gym:{name}"
     return env
@@ -72,7 +83,8 @@ def _copier(env: Any) -> Callable[[], Any]:
 
 
 class GymEnv(HostEnv):
-    """Environments that `factory` makes. `horizon` is the length of an episode; by default their own time limit."""
+    """Environments that `factory` makes. `horizon` is the length of an episode; by default their
+    own time limit."""
 
     def __init__(self, factory: Callable[[], Any], horizon: int | None = None) -> None:
         self.factory = factory
@@ -81,13 +93,16 @@ class GymEnv(HostEnv):
         horizon = horizon or time_limit(probe)
         if horizon is None:
             raise InputError(
-                f"{whose} has no time limit: from Python, wrap it in gymnasium.wrappers.TimeLimit, or say how long an "
+                f"{whose} has no time limit: from Python, wrap it in gymnasium.wrappers.TimeLimit, "
+                "or say how long an "
                 "episode is with rspo.envs.adapters.gymnasium.GymEnv(factory, horizon=...)."
             )
         size = observed_numbers(probe.observation_space, whose)
         self._spec = Spec(size, action_space(probe.action_space, whose), horizon)
         self._bounds = bounds_of([probe.observation_space])
-        self.entry_point = getattr(probe.spec, "entry_point", None)  # what Gymnasium makes it by, if it does
+        self.entry_point = getattr(
+            probe.spec, "entry_point", None
+        )  # what Gymnasium makes it by, if it does
         probe.close()
 
     @property
@@ -136,7 +151,8 @@ class GymInstances(Instances):
 
 
 class GymVector(HostEnv):
-    """A vector environment, as it is: its number of environments is fixed, and it brings its own processes if any."""
+    """A vector environment, as it is: its number of environments is fixed, and it brings its own
+    processes if any."""
 
     def __init__(self, vector: Any, horizon: int | None = None) -> None:
         self.vector = vector
@@ -144,7 +160,8 @@ class GymVector(HostEnv):
         horizon = horizon or time_limit(vector) or time_limit(getattr(vector, "envs", [None])[0])
         if horizon is None:
             raise InputError(
-                f"{whose} has no time limit: pass rspo.envs.adapters.gymnasium.GymVector(vector, horizon=...)."
+                f"{whose} has no time limit: pass rspo.envs.adapters.gymnasium.GymVector(vector, "
+                "horizon=...)."
             )
         size = observed_numbers(vector.single_observation_space, whose)
         self._spec = Spec(size, action_space(vector.single_action_space, whose), horizon)
@@ -201,20 +218,30 @@ class GymLanes(Instances):
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         assert self.ended is not None
-        if self.mode == "DISABLED" and self.ended.any():  # nobody waits for these, but they must not be stepped on
+        if (
+            self.mode == "DISABLED" and self.ended.any()
+        ):  # nobody waits for these, but they must not be stepped on
             self.vector.reset(options={"reset_mask": self.ended.copy()})
-        actions = np.stack([native_action(self.space, np.zeros(action.shape[2:], action.dtype))] * len(self.ended))
+        actions = np.stack(
+            [native_action(self.space, np.zeros(action.shape[2:], action.dtype))] * len(self.ended)
+        )
         actions[which] = np.stack([native_action(self.space, a) for a in action[:, 0]])
         obs, *rest, info = given.stepped(self.vector.step(actions))
         reward, terminated, truncated = (
-            given.lanes(values, len(self.ended), name) for values, name in zip(rest, given.STEP[1:4], strict=True)
+            given.lanes(values, len(self.ended), name)
+            for values, name in zip(rest, given.STEP[1:4], strict=True)
         )
         self.ended = terminated | truncated
         obs = self._seen(obs, "step")
         if self.mode == "SAME_STEP" and self.ended.any():
             if "final_obs" not in info:
-                raise given.Unfit("its step gives no final_obs in info where an episode ended, though it resets itself")
-            obs[self.ended] = _rows(given.observations(list(info["final_obs"][self.ended]), self.shape, "step"))
+                raise given.Unfit(
+                    "its step gives no final_obs in info where an episode ended, though it resets "
+                    "itself"
+                )
+            obs[self.ended] = _rows(
+                given.observations(list(info["final_obs"][self.ended]), self.shape, "step")
+            )
         return HostStep(obs[which], reward[which, None], terminated[which], truncated[which])
 
 

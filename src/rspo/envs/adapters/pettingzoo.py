@@ -1,4 +1,5 @@
-"""Any PettingZoo world with a parallel API and agents that are alike: `pettingzoo:<module>`, an object, a factory."""
+"""Any PettingZoo world with a parallel API and agents that are alike: `pettingzoo:<module>`, an
+object, a factory."""
 
 import copy
 import importlib
@@ -9,7 +10,13 @@ import numpy as np
 
 from rspo.core.types import Spec
 from rspo.envs import given
-from rspo.envs.adapters.spaces import action_space, bounds_of, check_module, native_action, observed_numbers
+from rspo.envs.adapters.spaces import (
+    action_space,
+    bounds_of,
+    check_module,
+    native_action,
+    observed_numbers,
+)
 from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.errors import InputError
 
@@ -19,14 +26,19 @@ def from_module(name: str) -> "ParallelWorld":
     try:
         import pettingzoo  # noqa: F401
     except ImportError as error:
-        raise InputError(f"pettingzoo:{name} needs PettingZoo: pip install 'rspo[pettingzoo]'.") from error
+        raise InputError(
+            f"pettingzoo:{name} needs PettingZoo: pip install 'rspo[pettingzoo]'."
+        ) from error
     check_module(name, "pettingzoo")
     try:
         module = importlib.import_module(name)
     except ImportError as error:
         raise InputError(f"Cannot import '{name}': {error}.") from error
     if not hasattr(module, "parallel_env"):
-        raise InputError(f"The module '{name}' has no parallel_env: rspo needs a world whose agents move together.")
+        raise InputError(
+            f"The module '{name}' has no parallel_env: rspo needs a world whose agents move "
+            "together."
+        )
     with given.own_code(f"pettingzoo:{name}", "making it"):
         world = ParallelWorld(module.parallel_env)
     world.name = f"pettingzoo:{name}"
@@ -46,7 +58,8 @@ def from_object(env: Any) -> "ParallelWorld":
 
 
 class ParallelWorld(HostEnv):
-    """Worlds that `factory` makes. `horizon` is the length of an episode; by default what they call `max_cycles`."""
+    """Worlds that `factory` makes. `horizon` is the length of an episode; by default what they call
+    `max_cycles`."""
 
     def __init__(self, factory: Callable[[], Any], horizon: int | None = None) -> None:
         self.factory = factory
@@ -83,14 +96,18 @@ class ParallelWorld(HostEnv):
         return Worlds([self.factory() for _ in range(size)], self.spec)
 
 
-def _check_alike(world: Any, one: str, other: str, sizes: dict[str, int], spaces: dict[str, Any]) -> None:
+def _check_alike(
+    world: Any, one: str, other: str, sizes: dict[str, int], spaces: dict[str, Any]
+) -> None:
     """Agents share one policy, so they must see and do the same kind of thing."""
     for verb, kinds in (("observes", sizes), ("acts in", spaces)):
         if kinds[one] != kinds[other]:
             unit = " numbers" if verb == "observes" else ""
             raise InputError(
-                f"The agents of {world} differ: {one} {verb} {kinds[one]}{unit}, {other} {kinds[other]}{unit}. All "
-                "agents share one policy, so they must be alike; supersuit's padding wrappers can make them so."
+                f"The agents of {world} differ: {one} {verb} {kinds[one]}{unit}, {other} "
+                f"{kinds[other]}{unit}. All "
+                "agents share one policy, so they must be alike; supersuit's padding wrappers can "
+                "make them so."
             )
 
 
@@ -106,7 +123,8 @@ def _cycles(world: Any) -> int | None:
 
 
 class Worlds(Instances):
-    """An agent that leaves before the others shows its last observation and earns nothing until all have left."""
+    """An agent that leaves before the others shows its last observation and earns nothing until all
+    have left."""
 
     def __init__(self, worlds: list[Any], spec: Spec) -> None:
         self.worlds, self.names = worlds, list(worlds[0].possible_agents)
@@ -116,7 +134,9 @@ class Worlds(Instances):
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         for i, seed in zip(which.tolist(), seeds.tolist(), strict=True):
-            self._see(i, given.started(self.worlds[i].reset(seed=seed)), self.worlds[i].agents, "reset")
+            self._see(
+                i, given.started(self.worlds[i].reset(seed=seed)), self.worlds[i].agents, "reset"
+            )
         return self.obs[which]
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
@@ -131,11 +151,15 @@ class Worlds(Instances):
             }
             obs, earned, ends, cuts, _ = given.stepped(world.step(moves))
             moved, present = list(moves), [name in moves for name in self.names]
-            ended = given.flags(given.of_agents(ends, moved, "terminated", "step"), "terminated", moved)
+            ended = given.flags(
+                given.of_agents(ends, moved, "terminated", "step"), "terminated", moved
+            )
             cut = given.flags(given.of_agents(cuts, moved, "truncated", "step"), "truncated", moved)
             stays = [name for name, gone in zip(moved, ended | cut, strict=True) if not gone]
             self._see(i, obs, stays, "step")
-            reward[k, present] = given.rewards(given.of_agents(earned, moved, "reward", "step"), moved)
+            reward[k, present] = given.rewards(
+                given.of_agents(earned, moved, "reward", "step"), moved
+            )
             over = not stays
             truncated[k] = over and any(cuts.values())
             terminated[k] = over and not truncated[k]

@@ -1,6 +1,8 @@
-"""What a gait is, in numbers: posture, contacts, duty factors, stride frequency, height and speed from recorded states.
+"""What a gait is, in numbers: posture, contacts, duty factors, stride frequency, height and speed
+from recorded states.
 
-Definitions and thresholds: docs/gaits.md. The name that a person reads is built from these numbers in `gait_name.py`.
+Definitions and thresholds: docs/gaits.md. The name that a person reads is built from these numbers
+in `gait_name.py`.
 """
 
 import json
@@ -24,7 +26,8 @@ PERIODIC = 0.4
 FINER = 16
 """Lags of the autocorrelation between two moments."""
 EQUAL_PEAK = 0.9
-"""The stride is the shortest lag whose peak reaches this share of the highest: n strides apart correlate as well."""
+"""The stride is the shortest lag whose peak reaches this share of the highest: n strides apart
+correlate as well."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,9 @@ class Foot:
     name: str
     duty: float  # the share of time on the ground
     touchdowns: float  # a second
-    phase: float | None  # when it lands after the first foot, as a share of a stride in [0, 1); None without strides
+    phase: (
+        float | None
+    )  # when it lands after the first foot, as a share of a stride in [0, 1); None without strides
 
 
 @dataclass(frozen=True)
@@ -54,10 +59,16 @@ class Gait:
     stride_frequency: float | None  # strides a second; None when the motion does not repeat
     periodicity: float  # how well one stride repeats the last, at most 1
     feet: tuple[Foot, ...]
-    fore: tuple[str, ...]  # the feet in front, for a robot whose feet stand before and behind each other
+    fore: tuple[
+        str, ...
+    ]  # the feet in front, for a robot whose feet stand before and behind each other
     flight: float  # the share of time in which no part touches the ground
-    support: dict[str, float]  # the share of time on each set of feet, "none" for no foot; sums to 1
-    touching: dict[str, float]  # the share of time in which a part touches the ground, parts that do
+    support: dict[
+        str, float
+    ]  # the share of time on each set of feet, "none" for no foot; sums to 1
+    touching: dict[
+        str, float
+    ]  # the share of time in which a part touches the ground, parts that do
     trunk: tuple[str, ...]  # the parts that belong to no limb
     trunk_touching: float  # the share of time in which any of them does
     leg_touching: float  # the same for the legs above the feet
@@ -71,12 +82,17 @@ class Gait:
 
 
 def describe(robot: Linkage, skip: float = 0.25) -> Gait:
-    """Measure the gait of a recording, without the first share `skip` of it, in which a robot gets going."""
+    """Measure the gait of a recording, without the first share `skip` of it, in which a robot gets
+    going."""
     if not 0 <= skip < 1:
-        raise InputError(f"skip is {skip}; give the share of the recording to leave out, from 0 to below 1.")
+        raise InputError(
+            f"skip is {skip}; give the share of the recording to leave out, from 0 to below 1."
+        )
     robot = robot.between(int(len(robot.ends) * skip), len(robot.ends))
     if len(robot.ends) < 2:
-        raise InputError("The recording is too short; a gait needs at least two moments after the part left out.")
+        raise InputError(
+            "The recording is too short; a gait needs at least two moments after the part left out."
+        )
     touches = robot.clearance <= TOUCH
     seconds = (len(robot.ends) - 1) * robot.dt
     angle = np.unwrap(np.arctan2(robot.up[:, 0], robot.up[:, 2]))
@@ -120,7 +136,8 @@ class Stride(NamedTuple):
 
 
 def find_stride(joints: Array, dt: float) -> Stride:
-    """The repetition of joint angles [T, J], by the first high peak of their common autocorrelation.
+    """The repetition of joint angles [T, J], by the first high peak of their common
+    autocorrelation.
 
     Lags reach half the recording, so two strides must be in it.
     """
@@ -129,7 +146,8 @@ def find_stride(joints: Array, dt: float) -> Stride:
         return Stride(None, 0.0)
     correlation = _autocorrelation(moving)
     inner = correlation[1:-1]
-    # Over one stride the correlations of what varies about its mean sum to 0: the first peak comes after one below 0.
+    # Over one stride the correlations of what varies about its mean sum to 0: the first peak comes
+    # after one below 0.
     left_the_start = np.logical_or.accumulate(inner < 0)
     is_peak = left_the_start & (inner > 0) & (inner > correlation[:-2]) & (inner >= correlation[2:])
     peaks = 1 + np.flatnonzero(is_peak)
@@ -137,11 +155,14 @@ def find_stride(joints: Array, dt: float) -> Stride:
         return Stride(None, 0.0)
     peak = int(peaks[correlation[peaks] >= EQUAL_PEAK * correlation[peaks].max()][0])
     periodicity = float(np.clip(correlation[peak], 0.0, 1.0))
-    return Stride(FINER / (_refined(correlation, peak) * dt) if periodicity >= PERIODIC else None, periodicity)
+    return Stride(
+        FINER / (_refined(correlation, peak) * dt) if periodicity >= PERIODIC else None, periodicity
+    )
 
 
 def _refined(correlation: Array, lag: float) -> float:
-    """The lag of one stride, more exactly by the peaks two, three ... strides apart, as far as they are clear."""
+    """The lag of one stride, more exactly by the peaks two, three ... strides apart, as far as they
+    are clear."""
     for strides in range(2, int(len(correlation) / lag)):
         low, high = round((strides - 0.25) * lag), round((strides + 0.25) * lag)
         peak = low + int(correlation[low:high].argmax())
@@ -152,10 +173,11 @@ def _refined(correlation: Array, lag: float) -> float:
 
 
 def _autocorrelation(moving: Array) -> Array:
-    """Of joint angles [T, J] about their means, at lags of 0, 1 / FINER, 2 / FINER ... moments up to T / 2.
+    """Of joint angles [T, J] about their means, at lags of 0, 1 / FINER, 2 / FINER ... moments up
+    to T / 2.
 
-    A fast gait has few moments a stride, and the peak lies between two of them. The power spectrum, continued with
-    zeros above what the recording resolves, gives the values there.
+    A fast gait has few moments a stride, and the peak lies between two of them. The power spectrum,
+    continued with zeros above what the recording resolves, gives the values there.
     """
     moments = len(moving)
     power = np.square(np.abs(np.fft.rfft(moving, 2 * moments, axis=0))).sum(1)
@@ -165,10 +187,13 @@ def _autocorrelation(moving: Array) -> Array:
 
 
 def landing_phase(first: Array, other: Array, dt: float, frequency: float) -> float | None:
-    """How long after `first` a foot is on the ground, as a share of a stride in [0, 1): the angle between both contact
-    signals [T] at the stride's frequency. None for a foot that does not follow the stride (always or never down)."""
+    """How long after `first` a foot is on the ground, as a share of a stride in [0, 1): the angle
+    between both contact signals [T] at the stride's frequency. None for a foot that does not follow
+    the stride (always or never down)."""
     turning = np.exp(-1j * math.tau * frequency * dt * np.arange(len(first)))
-    angles = [np.dot(foot - foot.mean(), turning) for foot in (first.astype(float), other.astype(float))]
+    angles = [
+        np.dot(foot - foot.mean(), turning) for foot in (first.astype(float), other.astype(float))
+    ]
     if min(map(abs, angles)) < 1e-9 * len(first):
         return None
     return float(-np.angle(angles[1] * np.conj(angles[0])) / math.tau % 1.0)
@@ -198,7 +223,9 @@ def _feet(names: list[str], soles: Array, dt: float, frequency: float | None) ->
 
 def _support(names: list[str], soles: Array) -> dict[str, float]:
     sets, counts = np.unique(soles, axis=0, return_counts=True)
-    key = lambda row: " + ".join(name for name, down in zip(names, row, strict=True) if down) or "none"  # noqa: E731
+    key = lambda row: (
+        " + ".join(name for name, down in zip(names, row, strict=True) if down) or "none"
+    )
     return {key(row): float(count / len(soles)) for row, count in zip(sets, counts, strict=True)}
 
 
@@ -209,4 +236,7 @@ def _touching(robot: Linkage, touches: Array, part: str) -> Array:
 
 def _legs_above_feet(robot: Linkage) -> list[bool]:
     legs = {limb for limb, foot in zip(robot.limbs, robot.is_foot, strict=True) if foot}
-    return [bool(limb) and limb in legs and not foot for limb, foot in zip(robot.limbs, robot.is_foot, strict=True)]
+    return [
+        bool(limb) and limb in legs and not foot
+        for limb, foot in zip(robot.limbs, robot.is_foot, strict=True)
+    ]

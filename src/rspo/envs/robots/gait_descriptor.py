@@ -1,4 +1,5 @@
-"""The gait of a batch of episodes: one name for what most of them show, and the numbers behind it (docs/gaits.md)."""
+"""The gait of a batch of episodes: one name for what most of them show, and the numbers behind it
+(docs/gaits.md)."""
 
 import cmath
 import math
@@ -15,7 +16,10 @@ LASTING = 1.0
 """A robot that falls within so many seconds shows no gait; it is falling."""
 AGREEING = 0.6
 """So many of the episodes must show one gait, or the strategy is "mixed"."""
-PERIOD = {"pitch": 360.0, "phase": 1.0}  # of numbers that come round, whose mean is that of directions
+PERIOD = {
+    "pitch": 360.0,
+    "phase": 1.0,
+}  # of numbers that come round, whose mean is that of directions
 FALLING = Words("", "", "falling")
 
 
@@ -35,14 +39,19 @@ class Episode(NamedTuple):
 
 
 def describe_gaits(episodes: Sequence[Episode]) -> Descriptor:
-    """Episodes agree by their posture and movement; direction and stride are as most of those that agree have them.
-    A fall is no part of the name: it is not another gait. Numbers are means over the episodes that show a gait."""
+    """Episodes agree by their posture and movement; direction and stride are as most of those that
+    agree have them. A fall is no part of the name: it is not another gait. Numbers are means over
+    the episodes that show a gait."""
     gaits = [episode.gait for episode in episodes]
     shown = [words(gait) if gait else FALLING for gait in gaits]
     manners = Counter(each.manner for each in shown)
     manner, most = manners.most_common(1)[0]
     agreeing = [each for each in shown if each.manner == manner]
-    label = Words(_majority(each.direction for each in agreeing), _majority(each.stride for each in agreeing), manner)
+    label = Words(
+        _majority(each.direction for each in agreeing),
+        _majority(each.stride for each in agreeing),
+        manner,
+    )
     agreed = most >= AGREEING * len(episodes)
     stats = {f"P({name})": count / len(episodes) for name, count in manners.items()}
     stats["falls"] = sum(episode.fell for episode in episodes) / len(episodes)
@@ -53,14 +62,26 @@ def describe_gaits(episodes: Sequence[Episode]) -> Descriptor:
 
 def numbers(gait: Gait) -> dict[str, float]:
     """A gait's numbers by name; those that it does not have are left out."""
-    single = ("speed", "height", "bounce", "tilt", "inverted", "pitch", "shin", "stride_frequency", "stride_length")
+    single = (
+        "speed",
+        "height",
+        "bounce",
+        "tilt",
+        "inverted",
+        "pitch",
+        "shin",
+        "stride_frequency",
+        "stride_length",
+    )
     several = {name: getattr(gait, name) for name in (*single, "periodicity", "flight")}
     several["turns a second"] = gait.turns / gait.seconds
     for foot in gait.feet:
         several |= {f"duty({foot.name})": foot.duty, f"phase({foot.name})": foot.phase}
     several |= {f"on({feet})": share for feet, share in gait.support.items()}
     feet = {foot.name for foot in gait.feet}
-    several |= {f"touch({part})": share for part, share in gait.touching.items() if part not in feet}
+    several |= {
+        f"touch({part})": share for part, share in gait.touching.items() if part not in feet
+    }
     return {name: float(value) for name, value in several.items() if value is not None}
 
 

@@ -1,8 +1,9 @@
-"""A gait as a picture: equally spaced frames of one or two strides in a strip, as SVG. It needs no OpenGL.
+"""A gait as a picture: equally spaced frames of one or two strides in a strip, as SVG. It needs no
+OpenGL.
 
-The robot is seen from its right side (x goes to the right, z up), each frame with a fading trail of the moments before
-it. The ground carries marks of its own, so that they wander as the robot travels. Below it, for each foot, bars show
-when it is on the ground.
+The robot is seen from its right side (x goes to the right, z up), each frame with a fading trail of
+the moments before it. The ground carries marks of its own, so that they wander as the robot
+travels. Below it, for each foot, bars show when it is on the ground.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,8 @@ class Shots:
 
     @property
     def first(self) -> int:
-        """Bars begin half a frame before the first one, or as early as there is something recorded."""
+        """Bars begin half a frame before the first one, or as early as there is something
+        recorded."""
         return max(0, self.start - self.step // 2)
 
     @property
@@ -57,12 +59,16 @@ class Shots:
         return sorted(moment for moment in back if 0 <= moment < frame)
 
 
-def shots(robot: Linkage, gait: Gait, frames: int = 8, strides: float = 2, skip: float = 0.25) -> Shots:
-    """Up to `frames` moments over `strides` strides, from the first landing after the start-up. Frames lie whole
-    moments apart, so that they are equally spaced; without strides they cover what is recorded, at most two seconds."""
+def shots(
+    robot: Linkage, gait: Gait, frames: int = 8, strides: float = 2, skip: float = 0.25
+) -> Shots:
+    """Up to `frames` moments over `strides` strides, from the first landing after the start-up.
+    Frames lie whole moments apart, so that they are equally spaced; without strides they cover what
+    is recorded, at most two seconds."""
     if frames < 2 or strides <= 0:
         raise InputError(
-            f"A strip cannot have {frames} frames of {strides} strides; give 2 frames or more, of some strides."
+            f"A strip cannot have {frames} frames of {strides} strides; give 2 frames or more, of "
+            "some strides."
         )
     length = len(robot.ends)
     start = min(int(length * skip), length - 1)
@@ -72,10 +78,14 @@ def shots(robot: Linkage, gait: Gait, frames: int = 8, strides: float = 2, skip:
     landings = start + 1 + np.flatnonzero(down[start + 1 :] & ~down[start:-1])
     start = int(next((moment for moment in landings if moment + wanted <= length), start))
     step = max(1, round(wanted / frames))
-    return Shots(start, step, max(1, min(frames, round(wanted / step), (length - 1 - start) // step + 1)))
+    return Shots(
+        start, step, max(1, min(frames, round(wanted / step), (length - 1 - start) // step + 1))
+    )
 
 
-def strip(robot: Linkage, title: str, gait: Gait | None = None, frames: int = 8, strides: float = 2) -> str:
+def strip(
+    robot: Linkage, title: str, gait: Gait | None = None, frames: int = 8, strides: float = 2
+) -> str:
     """The whole picture as the text of an SVG file."""
     gait = gait or describe(robot)
     shown = shots(robot, gait, frames, strides)
@@ -83,7 +93,8 @@ def strip(robot: Linkage, title: str, gait: Gait | None = None, frames: int = 8,
     rows = _rows(robot, shown)
     height = view.ground + 40 + len(rows) * (BAR + BAR_GAP) + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height:.0f}" width="{WIDTH:.0f}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height:.0f}" '
+        f'width="{WIDTH:.0f}" '
         f'height="{height:.0f}" font-family="sans-serif" font-size="12" fill="{INK}">',
         f'<rect width="{WIDTH:.0f}" height="{height:.0f}" fill="#ffffff"/>',
         f'<text x="{MARGIN}" y="24" font-size="16" font-weight="bold">{_text(title)}</text>',
@@ -104,7 +115,8 @@ def numbers(gait: Gait) -> str:
     lean = f"tilt {gait.tilt:.0f}°" if gait.tilt > 90 else f"pitch {gait.pitch:.0f}°"
     feet = ", ".join(f"{foot.name} {foot.duty:.0%}" for foot in gait.feet)
     return (
-        f"{gait.speed:.1f} m/s  ·  {stride}  ·  torso at {gait.height:.2f} m of {gait.standing:.2f} m  ·  {lean}  ·  "
+        f"{gait.speed:.1f} m/s  ·  {stride}  ·  torso at {gait.height:.2f} m of "
+        f"{gait.standing:.2f} m  ·  {lean}  ·  "
         f"on the ground: {feet}  ·  in the air {gait.flight:.0%}"
     )
 
@@ -115,8 +127,16 @@ class _View:
     def __init__(self, robot: Linkage, shown: Shots) -> None:
         self.shown = shown
         self.origin = {frame: float(_middle(robot, frame)) for frame in shown.frames}
-        spans = [_span(robot, moment, self.origin[f]) for f in shown.frames for moment in [*shown.trail(f), f]]
-        left, right, top = min(s[0] for s in spans), max(s[1] for s in spans), max(s[2] for s in spans)
+        spans = [
+            _span(robot, moment, self.origin[f])
+            for f in shown.frames
+            for moment in [*shown.trail(f), f]
+        ]
+        left, right, top = (
+            min(s[0] for s in spans),
+            max(s[1] for s in spans),
+            max(s[2] for s in spans),
+        )
         self.cell = (WIDTH - LABELS - MARGIN) / shown.count
         self.scale = min(LARGEST, self.cell / (right - left + 0.06))
         self.middle = 0.5 * (left + right)
@@ -142,13 +162,19 @@ def _middle(robot: Linkage, moment: int) -> float:
 def _span(robot: Linkage, moment: int, origin: float) -> tuple[float, float, float]:
     ends, radius = robot.ends[moment], robot.radius[:, None]
     x = ends[..., 0] - origin
-    return float((x - radius).min()), float((x + radius).max()), float((ends[..., 2] + radius).max())
+    return (
+        float((x - radius).min()),
+        float((x + radius).max()),
+        float((ends[..., 2] + radius).max()),
+    )
 
 
 def _frame(robot: Linkage, view: _View, i: int, frame: int) -> str:
     trail = view.shown.trail(frame)
     ghosts = [
-        f'<g opacity="{0.10 + 0.14 * (age + 1) / len(trail):.2f}">{_body(robot, view, i, frame, moment, False)}</g>'
+        "<g "
+        f'opacity="{0.10 + 0.14 * (age + 1) / len(trail):.2f}">'
+        f"{_body(robot, view, i, frame, moment, False)}</g>"
         for age, moment in enumerate(trail)
     ]
     seconds = (frame - view.shown.start) * robot.dt
@@ -173,7 +199,8 @@ def _capsule(ends: Array, width: float, colour: str) -> str:
     if abs(x1 - x2) + abs(y1 - y2) < 0.2:  # seen from its end, or a sphere
         return f'<circle cx="{x1}" cy="{y1}" r="{width / 2:.1f}" fill="{colour}"/>'
     return (
-        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" stroke-width="{width:.1f}" '
+        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" '
+        f'stroke-width="{width:.1f}" '
         f'stroke-linecap="round"/>'
     )
 
@@ -188,47 +215,71 @@ def _colours(robot: Linkage) -> list[str]:
 
 
 def _earth(view: _View) -> str:
-    """The ground, with marks that stay in place while the robot travels; every whole metre has its number."""
+    """The ground, with marks that stay in place while the robot travels; every whole metre has its
+    number."""
     y, left, right = view.ground, LABELS, WIDTH - MARGIN
-    parts = [f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="{INK}" stroke-width="1.2"/>']
+    parts = [
+        f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="{INK}" '
+        'stroke-width="1.2"/>'
+    ]
     for i, frame in enumerate(view.shown.frames):
         reach = 0.5 * view.cell / view.scale
         at = view.origin[frame] + view.middle
-        for mark in range(int(np.ceil((at - reach) / MARK)), int(np.floor((at + reach) / MARK)) + 1):
+        for mark in range(
+            int(np.ceil((at - reach) / MARK)), int(np.floor((at + reach) / MARK)) + 1
+        ):
             x = view.centre(i) + (mark * MARK - at) * view.scale
             whole = mark * MARK == round(mark * MARK)
             parts.append(
-                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + (9 if whole else 4):.1f}" stroke="{PALE}"/>'
+                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + (9 if whole else 4):.1f}" '
+                f'stroke="{PALE}"/>'
             )
             if whole and abs(x - view.centre(i)) < 0.5 * view.cell - 12:
                 parts.append(
-                    f'<text x="{x:.1f}" y="{y + 20:.1f}" font-size="10" text-anchor="middle" fill="{PALE}">'
+                    f'<text x="{x:.1f}" y="{y + 20:.1f}" font-size="10" text-anchor="middle" '
+                    f'fill="{PALE}">'
                     f"{round(mark * MARK)} m</text>"
                 )
     return "".join(parts)
 
 
 def _rows(robot: Linkage, shown: Shots) -> list[tuple[str, str, Array]]:
-    """A name, a colour and [T] contacts: for each foot, and for all other parts together if any touches."""
+    """A name, a colour and [T] contacts: for each foot, and for all other parts together if any
+    touches."""
     touches, colours = robot.clearance <= TOUCH, _colours(robot)
     rows = []
     for name in robot.feet:
         own = [g for g, part in enumerate(robot.parts) if part == name]
         rows.append((name, colours[own[0]], np.asarray(touches[:, own].any(1))))
     others = np.asarray(touches[:, ~np.asarray(robot.is_foot)].any(1))
-    return [*rows, ("other parts", TRUNK, others)] if others[shown.first : shown.stop].any() else rows
+    return (
+        [*rows, ("other parts", TRUNK, others)] if others[shown.first : shown.stop].any() else rows
+    )
 
 
 def _bars(view: _View, row: int, name: str, colour: str, down: Array) -> str:
-    """When a foot is down. A moment's bar reaches half a moment to both sides, so that frames stand above their own."""
+    """When a foot is down. A moment's bar reaches half a moment to both sides, so that frames stand
+    above their own."""
     y = view.ground + 34 + row * (BAR + BAR_GAP)
     first, stop = view.shown.first, min(view.shown.stop, len(down))
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], down[first:stop], [False]]).astype(int)))
-    spans = [(first, stop, "#eeeeee"), *((first + a, first + b, colour) for a, b in edges.reshape(-1, 2))]
-    parts = [f'<text x="{LABELS - 10}" y="{y + BAR - 0.5:.1f}" font-size="11" text-anchor="end">{_text(name)}</text>']
+    edges = np.flatnonzero(
+        np.diff(np.concatenate([[False], down[first:stop], [False]]).astype(int))
+    )
+    spans = [
+        (first, stop, "#eeeeee"),
+        *((first + a, first + b, colour) for a, b in edges.reshape(-1, 2)),
+    ]
+    parts = [
+        f'<text x="{LABELS - 10}" y="{y + BAR - 0.5:.1f}" font-size="11" '
+        f'text-anchor="end">{_text(name)}</text>'
+    ]
     for begin, end, paint in spans:
-        x1, x2 = (min(max(view.at(moment - 0.5), LABELS), WIDTH - MARGIN) for moment in (begin, end))
-        parts.append(f'<rect x="{x1:.1f}" y="{y:.1f}" width="{x2 - x1:.1f}" height="{BAR}" fill="{paint}"/>')
+        x1, x2 = (
+            min(max(view.at(moment - 0.5), LABELS), WIDTH - MARGIN) for moment in (begin, end)
+        )
+        parts.append(
+            f'<rect x="{x1:.1f}" y="{y:.1f}" width="{x2 - x1:.1f}" height="{BAR}" fill="{paint}"/>'
+        )
     return "".join(parts)
 
 

@@ -6,16 +6,23 @@ from rspo.envs.robots.gait import Foot, Gait
 
 MOVING = 0.2  # metres a second; slower is on the spot
 USED = 0.05  # a foot that is down for a smaller share of time is not used
-FLIGHT = 0.05  # without contact for a larger share of time: hops and runs, otherwise shuffles and walks
+FLIGHT = (
+    0.05  # without contact for a larger share of time: hops and runs, otherwise shuffles and walks
+)
 RESTING = 0.3  # a part that touches for so large a share carries weight
 UPSIDE_DOWN = 120.0  # degrees of tilt
 LEVEL = 60.0  # degrees of tilt with which a robot that walks upright does not walk upright
-STANDING_ON_ONE_END = 30.0  # degrees of pitch that make a handstand of running on the fore foot alone
+STANDING_ON_ONE_END = (
+    30.0  # degrees of pitch that make a handstand of running on the fore foot alone
+)
 LEANING = 20.0  # degrees of pitch
 TUMBLING = 0.25  # turns a second
 KNEELING = 60.0  # degrees by which every shin leans
 CROUCHED = 0.75  # the torso's height as a share of the standing one
-IN_STEP, ALTERNATING = 0.15, 0.35  # between two feet's landings, as a share of a stride, at most 0.5
+IN_STEP, ALTERNATING = (
+    0.15,
+    0.35,
+)  # between two feet's landings, as a share of a stride, at most 0.5
 SMALL_STEP, LONG_STRIDE = 0.3, 1.5  # strides' length as a share of the torso's standing height
 
 
@@ -114,7 +121,9 @@ def _stride(gait: Gait, movement: str) -> str:
     if not movement.endswith(("running", "walking", "hopping")) or gait.stride_length is None:
         return ""
     relative = abs(gait.stride_length) / gait.standing
-    return "small-step" if relative < SMALL_STEP else "long-stride" if relative > LONG_STRIDE else ""
+    return (
+        "small-step" if relative < SMALL_STEP else "long-stride" if relative > LONG_STRIDE else ""
+    )
 
 
 def _used(gait: Gait) -> list[Foot]:

@@ -1,7 +1,8 @@
-"""Half-Cheetah, Hopper, Walker2d and Humanoid: MuJoCo's engine, gymnasium's models and its v5 rewards, 512 steps.
+"""Half-Cheetah, Hopper, Walker2d and Humanoid: MuJoCo's engine, gymnasium's models and its v5
+rewards, 512 steps.
 
-The engine steps a whole batch in one call, and lets go of Python's lock meanwhile; all that is not physics is done for
-the batch at once too.
+The engine steps a whole batch in one call, and lets go of Python's lock meanwhile; all that is not
+physics is done for the batch at once too.
 """
 
 import abc
@@ -60,9 +61,20 @@ class Robot:
 ROBOTS = {
     "half-cheetah": Robot("half_cheetah.xml", 5, 0.1, 0.1, normal_velocity=True),
     "hopper": Robot(
-        "hopper.xml", 4, 1e-3, 5e-3, 1.0, 1.0, (0.7, np.inf), (-0.2, 0.2), (-100.0, 100.0), clip_velocity=10.0
+        "hopper.xml",
+        4,
+        1e-3,
+        5e-3,
+        1.0,
+        1.0,
+        (0.7, np.inf),
+        (-0.2, 0.2),
+        (-100.0, 100.0),
+        clip_velocity=10.0,
     ),
-    "walker2d": Robot("walker2d_v5.xml", 4, 1e-3, 5e-3, 1.0, 1.0, (0.8, 2.0), (-1.0, 1.0), clip_velocity=10.0),
+    "walker2d": Robot(
+        "walker2d_v5.xml", 4, 1e-3, 5e-3, 1.0, 1.0, (0.8, 2.0), (-1.0, 1.0), clip_velocity=10.0
+    ),
     "humanoid": Robot("humanoid.xml", 5, 0.1, 1e-2, 1.25, 5.0, (1.0, 2.0), whole_body=True),
 }
 
@@ -70,13 +82,16 @@ ROBOTS = {
 class State(NamedTuple):
     """What is recorded of an instance after each step."""
 
-    qpos: np.ndarray  # [..., nq] joint positions; a planar robot's first three are x, z and the pitch of its torso
+    qpos: (
+        np.ndarray
+    )  # [..., nq] joint positions; a planar robot's first three are x, z and the pitch of its torso
     qvel: np.ndarray  # [..., nv]
 
 
 class Mujoco(HostEnv):
-    """One of the robots by name. With `fall="end"` an unhealthy robot ends its episode, as in gymnasium; with "go on"
-    it may lie there until the horizon, and only its reward for being healthy ends."""
+    """One of the robots by name. With `fall="end"` an unhealthy robot ends its episode, as in
+    gymnasium; with "go on" it may lie there until the horizon, and only its reward for being
+    healthy ends."""
 
     def __init__(self, name: str, fall: Literal["end", "go on"] = "end") -> None:
         if name not in ROBOTS:
@@ -84,7 +99,9 @@ class Mujoco(HostEnv):
         if fall not in ("end", "go on"):
             raise InputError(f"fall is '{fall}', but it must be 'end' or 'go on'.")
         self.robot, self.fall = ROBOTS[name], fall
-        self.name = name if type(self) is Mujoco and fall == "end" else None  # other processes know no other
+        self.name = (
+            name if type(self) is Mujoco and fall == "end" else None
+        )  # other processes know no other
         self.mujoco = _engine()
         self._model = _load(self.mujoco, _assets() / self.robot.xml)
         self._model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
@@ -112,11 +129,16 @@ class Mujoco(HostEnv):
         """The first episode of each column, from the moment before its first action."""
         qpos = np.concatenate([trajectory.start.qpos[None], trajectory.state.qpos])
         for n, steps in enumerate(trajectory.first.sum(0).tolist()):
-            yield Episode(self._linkage(qpos[: steps + 1, n]), fell=bool(trajectory.terminated[steps - 1, n]))
+            yield Episode(
+                self._linkage(qpos[: steps + 1, n]), fell=bool(trajectory.terminated[steps - 1, n])
+            )
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
         """Each strategy's gait as a strip of frames."""
-        return {f"{number:03d}-gait.svg": strip(*one) for number, one in enumerate(self._portraits(strategies))}
+        return {
+            f"{number:03d}-gait.svg": strip(*one)
+            for number, one in enumerate(self._portraits(strategies))
+        }
 
     def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
         """The frames of the strips, by MuJoCo."""
@@ -124,7 +146,10 @@ class Mujoco(HostEnv):
         return {f"{number:03d}-gait.png": picture for number, picture in enumerate(taken)}
 
     def _portraits(self, strategies: Mapping[str, Played]) -> list[Portrait]:
-        return [portrait(name, one.label, self.episodes(one.episodes())) for name, one in strategies.items()]
+        return [
+            portrait(name, one.label, self.episodes(one.episodes()))
+            for name, one in strategies.items()
+        ]
 
     def scene(self, state: Any) -> Sequence[Shape]:
         return robot_scene(self._linkage(state.qpos[None]), self._order)
@@ -138,7 +163,8 @@ class Mujoco(HostEnv):
 
     @cached_property
     def _order(self) -> np.ndarray:
-        """Capsules from far to near in the starting pose; the same in every moment, so that each keeps its place."""
+        """Capsules from far to near in the starting pose; the same in every moment, so that each
+        keeps its place."""
         return far_to_near(self._linkage(self._model.qpos0[None]))
 
 
@@ -155,15 +181,24 @@ class Simulations(Instances):
 
     def __init__(self, env: Mujoco, size: int) -> None:
         self.robot, self.fall = env.robot, env.fall
-        # On the thread that calls: the collector has one for each of its batches. Where more is read than the state, it
-        # is persistent, or what a call does not compute would be another simulation's.
-        self.engine = env.mujoco.batch.Batch(env._model, size, nthread=1, persistent=self.robot.whole_body)
+        # On the thread that calls: the collector has one for each of its batches. Where more is
+        # read than the state, it is persistent, or what a call does not compute would be another
+        # simulation's.
+        self.engine = env.mujoco.batch.Batch(
+            env._model, size, nthread=1, persistent=self.robot.whole_body
+        )
         self.start = self.engine.state[0].copy()
-        self.qpos, self.qvel, self.ctrl = (self.engine.bind(name) for name in ("qpos", "qvel", "ctrl"))
-        self.dt = np.array(env._model.opt.timestep * self.robot.frame_skip)  # NumPy is slower with a number of Python's
+        self.qpos, self.qvel, self.ctrl = (
+            self.engine.bind(name) for name in ("qpos", "qvel", "ctrl")
+        )
+        self.dt = np.array(
+            env._model.opt.timestep * self.robot.frame_skip
+        )  # NumPy is slower with a number of Python's
         self.x = np.zeros(size)  # where each was after its last step
         self.never, self.always = np.zeros(size, bool), np.ones(size, bool)
-        self.never.flags.writeable = self.always.flags.writeable = False  # every step gives the same ones
+        self.never.flags.writeable = self.always.flags.writeable = (
+            False  # every step gives the same ones
+        )
 
     @abc.abstractmethod
     def look(self, which: Rows) -> Seen: ...
@@ -178,7 +213,9 @@ class Simulations(Instances):
             rng = np.random.default_rng(seed)
             self.qpos[i] += rng.uniform(-scale, scale, nq)
             normal = self.robot.normal_velocity
-            self.qvel[i] += scale * rng.standard_normal(nv) if normal else rng.uniform(-scale, scale, nv)
+            self.qvel[i] += (
+                scale * rng.standard_normal(nv) if normal else rng.uniform(-scale, scale, nv)
+            )
         self.engine.forward(which)
         seen = self.look(which)
         self.x[which] = seen.x
@@ -196,7 +233,8 @@ class Simulations(Instances):
 
     def reward(self, way: np.ndarray, healthy: np.ndarray, cost: np.ndarray) -> np.ndarray:
         """For the way that a step took along the track, of any shape."""
-        # Every operation on so few numbers takes as long as a tenth of a robot's step: none that changes nothing.
+        # Every operation on so few numbers takes as long as a tenth of a robot's step: none that
+        # changes nothing.
         reward = way / self.dt
         if self.robot.forward != 1:
             reward *= self.robot.forward
@@ -224,7 +262,9 @@ class Planar(Simulations):
         if robot.healthy_angle != FREE:
             healthy[1] = robot.healthy_angle
         shown = [FREE] * (nq - 1) + [(-robot.clip_velocity, robot.clip_velocity)] * nv
-        self.healthy, self.shown = (np.tile(np.transpose(bounds)[:, None], (1, size, 1)) for bounds in (healthy, shown))
+        self.healthy, self.shown = (
+            np.tile(np.transpose(bounds)[:, None], (1, size, 1)) for bounds in (healthy, shown)
+        )
 
     def look(self, which: Rows) -> Seen:
         x, state = self.qpos[which, 0], np.concatenate([self.qpos[which, 1:], self.qvel[which]], 1)
@@ -243,7 +283,8 @@ class Planar(Simulations):
 
 
 class WholeBody(Simulations):
-    """A robot in space: moves as its centre of mass does, and sees inertias, velocities and forces of all its parts."""
+    """A robot in space: moves as its centre of mass does, and sees inertias, velocities and forces
+    of all its parts."""
 
     def __init__(self, env: Mujoco, size: int) -> None:
         super().__init__(env, size)
@@ -267,8 +308,13 @@ class WholeBody(Simulations):
     def look(self, which: Rows) -> Seen:
         mass = self.model.body_mass[:, None]
         x = ((mass * self.xipos[which]).sum(1) / mass.sum())[:, 0]
-        flat = lambda parts: parts[which, 1:].reshape(len(x), -1)  # noqa: E731  (without the world itself)
-        parts = (flat(self.cinert), flat(self.cvel), self.qfrc_actuator[which, 6:], flat(self.cfrc_ext))
+        flat = lambda parts: parts[which, 1:].reshape(len(x), -1)
+        parts = (
+            flat(self.cinert),
+            flat(self.cvel),
+            self.qfrc_actuator[which, 6:],
+            flat(self.cfrc_ext),
+        )
         obs = np.concatenate([self.qpos[which, 2:], self.qvel[which], *parts], 1)
         return Seen(x, _within(self.qpos[which, 2], self.robot.healthy_z), obs)
 
@@ -297,8 +343,8 @@ _SAID: set[str] = set()
 
 
 def _say(text: str) -> None:
-    """A warning of the engine's, such as of a simulation that blew up; once a process. Without this it would go to a
-    log that the engine starts in whatever folder one is in."""
+    """A warning of the engine's, such as of a simulation that blew up; once a process. Without this
+    it would go to a log that the engine starts in whatever folder one is in."""
     warning = text.partition(" Time =")[0]
     if warning not in _SAID:
         _SAID.add(warning)
@@ -316,14 +362,16 @@ def _load(mujoco: Any, path: Path) -> Any:
 
 
 def _superfluous(bits: Any, robot: Robot) -> int:
-    """What the engine can leave out without a number changing; a planar robot's step then takes 7 to 8 % less time.
-    There is one robot and a plane, so its contacts are one island. Where no two bodies touch with several parts each, a
-    tree of boxes around their parts saves no comparisons, and contacts are found in the same order without."""
+    """What the engine can leave out without a number changing; a planar robot's step then takes 7
+    to 8 % less time. There is one robot and a plane, so its contacts are one island. Where no two
+    bodies touch with several parts each, a tree of boxes around their parts saves no comparisons,
+    and contacts are found in the same order without."""
     return int(bits.mjDSBL_ISLAND) | (0 if robot.whole_body else int(bits.mjDSBL_MIDPHASE))
 
 
 def _assets() -> Path:
-    """gymnasium's folder of models. Nothing of it is imported: that would take longer than to load a robot."""
+    """gymnasium's folder of models. Nothing of it is imported: that would take longer than to load
+    a robot."""
     found = importlib.util.find_spec("gymnasium")
     if found is None or found.origin is None:
         raise InputError("The robots need gymnasium's models: pip install 'rspo[mujoco]'.")

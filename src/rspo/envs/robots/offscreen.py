@@ -1,7 +1,8 @@
-"""MuJoCo's own pictures, where the machine can make them: its offscreen renderer through EGL or OSMesa.
+"""MuJoCo's own pictures, where the machine can make them: its offscreen renderer through EGL or
+OSMesa.
 
-It runs in a process of its own. MuJoCo chooses its OpenGL library once, when it is first imported, and a library that
-does not work may end the process instead of saying so.
+It runs in a process of its own. MuJoCo chooses its OpenGL library once, when it is first imported,
+and a library that does not work may end the process instead of saying so.
 """
 
 import os
@@ -20,12 +21,18 @@ SECONDS = 120  # to draw in, and one more a picture: what a software renderer ne
 
 
 def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Array:
-    """Pictures [K, height, width, 3] of a robot at positions [K, nq], by the model's first camera, which follows it."""
+    """Pictures [K, height, width, 3] of a robot at positions [K, nq], by the model's first camera,
+    which follows it."""
     widest, highest = model.vis.global_.offwidth, model.vis.global_.offheight
     if not (0 < width <= widest and 0 < height <= highest):
-        raise InputError(f"A picture cannot be {width} x {height}; this model allows at most {widest} x {highest}.")
+        raise InputError(
+            f"A picture cannot be {width} x {height}; this model allows at most {widest} x "
+            f"{highest}."
+        )
     if np.ndim(qpos) != 2 or np.shape(qpos)[1] != model.nq:
-        raise InputError(f"The positions have shape {list(np.shape(qpos))}; expected [pictures, {model.nq}].")
+        raise InputError(
+            f"The positions have shape {list(np.shape(qpos))}; expected [pictures, {model.nq}]."
+        )
     asked = os.environ.get("MUJOCO_GL", "").strip().lower()
     failures = []
     with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +43,8 @@ def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Ar
                 return np.asarray(np.load(Path(folder, "pictures.npy"), allow_pickle=False))
             failures.append(f"{backend}: {failure}")
     raise NoRendererError(
-        f"MuJoCo cannot draw on this machine ({'; '.join(failures)}). Install EGL or OSMesa (on Debian: libegl1 or "
+        f"MuJoCo cannot draw on this machine ({'; '.join(failures)}). Install EGL or OSMesa (on "
+        "Debian: libegl1 or "
         "libosmesa6), or use the drawing of rspo.envs.robots.gait_drawing, which needs no OpenGL."
     )
 
@@ -44,18 +52,38 @@ def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Ar
 def _attempt(folder: str, backend: str, width: int, height: int, seconds: int) -> str:
     """Draw with one OpenGL library; the reason if it did not work."""
     environment = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}
-    environment |= {"MUJOCO_GL": backend, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-    command = [sys.executable, "-P", "-m", "rspo.envs.robots.offscreen", folder, str(width), str(height)]
+    environment |= {
+        "MUJOCO_GL": backend,
+        "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)),
+    }
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "rspo.envs.robots.offscreen",
+        folder,
+        str(width),
+        str(height),
+    ]
     try:
         done = subprocess.run(  # in the folder, for MuJoCo leaves a log where it fails
-            command, env=environment, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
+            command,
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"no picture within {seconds} s"
     if done.returncode == 0:
         return ""
     said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    return next((line for line in reversed(said) if "Error" in line), f"the process ended with {done.returncode}")
+    return next(
+        (line for line in reversed(said) if "Error" in line),
+        f"the process ended with {done.returncode}",
+    )
 
 
 def main(folder: str, width: str, height: str) -> None:

@@ -1,6 +1,7 @@
 """A robot seen from its side, as limbs: what `rspo play` and the report draw of one moment of it.
 
-The camera goes along with the torso; marks on the ground stay behind, so that one sees the robot travel.
+The camera goes along with the torso; marks on the ground stay behind, so that one sees the robot
+travel.
 """
 
 import math
@@ -19,9 +20,15 @@ MARK = 0.5  # metres between two marks on the ground
 def robot_scene(robot: Linkage, order: np.ndarray) -> list[Shape]:
     """The first moment of `robot`: its capsules in the given order, each called after its limb."""
     forward = float(robot.torso[0, 0])
-    place = lambda end: ((float(end[0]) - forward) * METRE, GROUND + float(end[2]) * METRE)  # noqa: E731
+    place = lambda end: ((float(end[0]) - forward) * METRE, GROUND + float(end[2]) * METRE)
     limbs = [
-        Shape("limb", *place(robot.ends[0, g, 0]), float(robot.radius[g]) * METRE, robot.limbs[g], place(end))
+        Shape(
+            "limb",
+            *place(robot.ends[0, g, 0]),
+            float(robot.radius[g]) * METRE,
+            robot.limbs[g],
+            place(end),
+        )
         for g, end in ((g, robot.ends[0, g, 1]) for g in order)
     ]
     return [*_marks(forward), *limbs]
