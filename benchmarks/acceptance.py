@@ -15,17 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from naming import agreed_name
 
 from rspo.core import charts
+from rspo.core.lines import Line
 from rspo.errors import InputError
 from rspo.runs.run import Run, summary
 
-# Okabe and Ito's colours, on white and on near-black.
-PENS = {
-    "with intrinsic reward": ("#0072b2", "none"),
-    "without intrinsic reward": ("#d55e00", "6 4"),
-}
+KINDS = ("with intrinsic reward", "without intrinsic reward")
 
 
 def curve(folder: Path) -> dict[str, Any]:
@@ -51,51 +49,27 @@ def curve(folder: Path) -> dict[str, Any]:
     }
 
 
-def kind(curve: dict[str, Any]) -> str:
-    return (
-        "without intrinsic reward"
-        if curve["objective"] == "no-intrinsic"
-        else "with intrinsic reward"
-    )
+def kind(curve: dict[str, Any]) -> int:
+    return int(curve["objective"] == "no-intrinsic")
 
 
 def picture(curves: list[dict[str, Any]]) -> str:
-    """One line a curve, solid with intrinsic reward and dashed without."""
-    width, height, left = 480, 240, 40
-    most = max(curve["steps"][-1] for curve in curves)
-    parts = [
-        f'<g transform="translate({left} 20)"><rect class="frame" width="{width}" '
-        f'height="{height}"/>'
+    """One line for each curve, in the colour of its kind."""
+    drawn = [
+        Line(
+            KINDS[kind(curve)],
+            kind(curve),
+            np.array(curve["steps"]) / 1e6,
+            np.array(curve["accepted"], float),
+        )
+        for curve in curves
     ]
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x, y, steps = width * tick, height * (1 - tick), most * tick / 1e6
-        parts.append(
-            f'<text class="quiet" x="-6" y="{y + 4:g}" text-anchor="end">{tick:.0%}</text>'
-        )
-        parts.append(
-            f'<text class="quiet" x="{x:g}" y="{height + 16}" text-anchor="middle">{steps:.3g} '
-            "M</text>"
-        )
-    pen = {
-        name: f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
-        for name, (colour, dash) in PENS.items()
-    }
-    for curve in curves:
-        pairs = zip(curve["steps"], curve["accepted"], strict=True)
-        points = " ".join(
-            f"{width * steps / most:.1f},{height * (1 - share):.1f}" for steps, share in pairs
-        )
-        parts.append(f'<polyline points="{points}" {pen[kind(curve)]}/>')
-    for i, name in enumerate(PENS):
-        parts.append(f'<path d="M{width + 12} {20 + 20 * i}h28" {pen[name]}/>')
-        parts.append(f'<text x="{width + 46}" y="{24 + 20 * i}">{name}</text>')
-    parts.append(
-        f'<text class="quiet" x="{width / 2:g}" y="{height + 34}" text-anchor="middle">environment '
-        "steps</text></g>"
+    return charts.lines(
+        "Share of accepted trajectories in the iteration after Apple",
+        drawn,
+        y_range=(0.0, 1.0),
+        x_label="million environment steps",
     )
-    legend = 46 + charts.CHARACTER * max(map(len, PENS))
-    title = "Accepted trajectories in the iteration after Apple"
-    return charts.page(title, left + width + legend, height + 60, "".join(parts))
 
 
 def main() -> None:

@@ -498,8 +498,8 @@ def test_the_picture_puts_all_accepted_at_the_top() -> None:
     curve = {"steps": [500_000, 1_000_000], "accepted": [0.0, 1.0]}
     curves = [curve | {"objective": objective} for objective in ("rspo", "no-intrinsic")]
     lines = ElementTree.fromstring(acceptance.picture(curves)).findall(".//{*}polyline")
-    assert [line.get("points") for line in lines] == ["240.0,240.0 480.0,0.0"] * 2
-    assert [line.get("stroke-dasharray") for line in lines] == ["none", "6 4"]
+    assert [line.get("points") for line in lines] == ["38,240 472,8"] * 2
+    assert [line.get("class") for line in lines] == ["line c0", "line c1"]
 
 
 def test_a_run_without_apple_is_refused(

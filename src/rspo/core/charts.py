@@ -1,5 +1,5 @@
-"""Pictures as SVG text: a matrix with its numbers, grids and bars as small multiples. Nothing here
-reads a file.
+"""Charts as SVG: a matrix with its numbers, grids and bars as small multiples, lines with their
+key. Nothing here reads a file.
 
 They are readable on light and dark backgrounds (the viewer's preference decides) and for the
 colour-blind: values are shades of one scale from dark blue to yellow ("cividis", Nunez, Anderton
@@ -8,9 +8,11 @@ and Renslow 2018), and numbers stand beside.
 
 import math
 from collections.abc import Mapping, Sequence
-from xml.sax.saxutils import escape
 
 import numpy as np
+
+from rspo.core import svg
+from rspo.core.lines import Line, Mark, chart
 
 SCALE = (
     "00224e",
@@ -25,29 +27,34 @@ SCALE = (
     "fee838",
 )
 STYLE = (
-    "<style>text{font:12px "
-    "sans-serif;fill:#222}.title{font-size:14px;font-weight:bold}.quiet{fill:#666}"
+    "text{font:12px sans-serif;fill:#222}.title{font-size:14px;font-weight:bold}.quiet{fill:#666}"
     ".paper{fill:#fff}.frame{fill:none;stroke:#999}.bar{fill:#0072b2}"
-    "@media(prefers-color-scheme:dark){text{fill:#eee}.quiet{fill:#aaa}.paper{fill:#16181c}.bar{fill:#56b4e9}}"
-    ".over-dark{fill:#fff}.over-light{fill:#000}</style>"
+    ".grid{stroke:#ddd}.line{fill:none;stroke-width:2}.band{opacity:.2}"
+    ".mark{color:#666;stroke-dasharray:3 3}"
+    + "".join(f".c{i}{{color:{colour}}}" for i, colour in enumerate(svg.COLOURS[:6]))
+    + ".c6{color:#222}"
+    "@media(prefers-color-scheme:dark){text{fill:#eee}.quiet{fill:#aaa}.paper{fill:#16181c}"
+    ".bar{fill:#56b4e9}.grid{stroke:#444}.mark{color:#aaa}.c0{color:#5aa9e6}.c6{color:#f0e442}}"
+    ".over-dark{fill:#fff}.over-light{fill:#000}"
 )
 CHARACTER = 6.6  # width of a letter, about
 GAP = 16
+MANY = 100  # cells of a grid, from which on only the largest has its number
 
 
 def page(title: str, width: float, height: float, body: str) -> str:
     """A whole picture of this size below its title."""
-    width, height = (
-        math.ceil(max(width, len(title) * CHARACTER * 1.3)) + 2 * GAP,
-        math.ceil(height) + 2 * GAP + 20,
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" '
-        f'role="img"><title>{escape(title)}</title>{STYLE}<rect class="paper" width="{width}" '
-        f'height="{height}"/>\n'
-        f'<text class="title" x="{GAP}" y="{GAP + 8}">{escape(title)}</text>\n'
-        f'<g transform="translate({GAP} {GAP + 20})">{body}</g></svg>\n'
+    width = math.ceil(max(width, len(title) * CHARACTER * 1.3)) + 2 * GAP
+    height = math.ceil(height) + 2 * GAP + 20
+    return svg.document(
+        width,
+        height,
+        svg.title(title),
+        svg.element("rect", class_="paper", width=width, height=height),
+        svg.text(title, GAP, GAP + 8, class_="title"),
+        svg.group(GAP, GAP + 20, body),
+        style=STYLE,
+        role="img",
     )
 
 
@@ -78,14 +85,24 @@ def ink(share: float) -> str:
     return "over-dark" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "over-light"
 
 
-def _cell(x: float, y: float, side: float, share: float, label: str, size: int = 12) -> str:
-    return (
-        f'<rect x="{x:g}" y="{y:g}" width="{side - 1:g}" height="{side - 1:g}" '
-        f'fill="{shade(share)}"/>'
-        f'<text class="{ink(share)}" x="{x + side / 2:g}" y="{y + side / 2 + size / 3:g}" '
-        'text-anchor="middle" '
-        f'style="font-size:{size}px">{escape(label)}</text>'
+def _cell(
+    x: float, y: float, side: float, share: float, label: str, said: str = "", size: float = 12
+) -> str:
+    """A square in the colour of its value. `label` is written in it, `said` when pointed at."""
+    edge = side * 0.97
+    square = svg.element(
+        "rect",
+        *([svg.title(said)] if said else []),
+        x=x,
+        y=y,
+        width=edge,
+        height=edge,
+        fill=shade(share),
     )
+    if not label:
+        return square
+    look = {"class_": ink(share), "text_anchor": "middle", "style": f"font-size:{size:g}px"}
+    return square + svg.text(label, x + side / 2, y + side / 2 + size / 3, **look)
 
 
 def matrix(title: str, names: Sequence[str], values: np.ndarray, rows: str, columns: str) -> str:
@@ -93,27 +110,21 @@ def matrix(title: str, names: Sequence[str], values: np.ndarray, rows: str, colu
     two axes are."""
     side, low, high = 46, float(values.min()), float(values.max())
     left = max(len(name) for name in [*names, rows]) * CHARACTER + 8
-    top = (
-        max(len(name) for name in names) * CHARACTER * 0.75 + 34
-    )  # written slantwise, below the axis' own name
-    parts = [f'<text class="quiet" x="{left:g}" y="12">{escape(columns)}</text>']
-    parts.append(f'<text class="quiet" x="0" y="{top - 8:g}">{escape(rows)}</text>')
+    overhang = max(len(name) for name in names) * CHARACTER * 0.75  # of slanting names
+    top = overhang + 34
+    parts = [
+        svg.text(columns, left, 12, class_="quiet"),
+        svg.text(rows, 0, top - 8, class_="quiet"),
+    ]
     for i, name in enumerate(names):
         x, y = left + (i + 0.5) * side, top + (i + 0.5) * side + 4
-        parts.append(
-            f'<text transform="translate({x:g} {top - 6:g}) rotate(-45)">{escape(name)}</text>'
-        )
-        parts.append(f'<text x="{left - 6:g}" y="{y:g}" text-anchor="end">{escape(name)}</text>')
+        parts.append(svg.group(x, top - 6, svg.text(name, 0, 0, transform="rotate(-45)")))
+        parts.append(svg.text(name, left - 6, y, text_anchor="end"))
     for (i, j), value in np.ndenumerate(values):
         share = (float(value) - low) / (high - low) if high > low else 0.5
         parts.append(_cell(left + j * side, top + i * side, side, share, short(float(value))))
-    overhang = max(len(name) for name in names) * CHARACTER * 0.75
-    return page(
-        title,
-        left + len(names) * side + overhang - side / 2,
-        top + len(names) * side,
-        "\n".join(parts),
-    )
+    width = left + len(names) * side + overhang - side / 2
+    return page(title, width, top + len(names) * side, "\n".join(parts))
 
 
 def short(value: float) -> str:
@@ -121,64 +132,98 @@ def short(value: float) -> str:
     return f"{0.0 if abs(value) < 5e-4 else value:.3g}"
 
 
-def grids(title: str, panels: Mapping[str, tuple[np.ndarray, str]]) -> str:
-    """One grid of shares [y, x] a panel, in per cent, y upwards, and a line below; colours go up to
-    its own maximum."""
-    side = 30
-    height, width = next(iter(panels.values()))[0].shape
+def grid(shares: np.ndarray, side: float = 30) -> str:
+    """Shares [y, x] in per cent, y upwards; colours go up to the largest of them."""
+    height, most = len(shares), max(float(shares.max()), 1e-9)
 
-    def draw(panel: tuple[np.ndarray, str]) -> str:
-        grid, below = panel
-        most = max(float(grid.max()), 1e-9)
-        cells = [
-            _cell(
-                x * side,
-                (height - 1 - y) * side,
-                side,
-                share / most,
-                f"{share:.0%}"[:-1] if share else "",
-                size=10,
-            )
-            for (y, x), share in np.ndenumerate(grid)
-        ]
-        return "".join(cells) + _below(height * side, below)
+    def cell(y: int, x: int, share: float) -> str:
+        written = share > 0 and (shares.size <= MANY or share == most)
+        label = f"{share:.0%}"[:-1] if written else ""
+        said = f"column {x + 1}, row {y + 1} from below: {share:.1%}"
+        place = (x * side, (height - 1 - y) * side)
+        return _cell(*place, side, share / most, label, said, size=side / 3)
 
-    return _multiples(
-        title,
-        {name: draw(panel) for name, panel in panels.items()},
-        width * side,
-        height * side + 16,
+    return "".join(cell(y, x, float(share)) for (y, x), share in np.ndenumerate(shares))
+
+
+def columns(shares: np.ndarray, width: float, height: float, said: Sequence[str] = ()) -> str:
+    """One bar for each share, as wide as there is room, and as high as it is of 1; `said` of each
+    when pointed at."""
+    step = width / len(shares)
+    return "".join(
+        svg.element(
+            "rect",
+            *([svg.title(said[k])] if said else []),
+            class_="bar",
+            x=k * step,
+            y=height * (1 - share),
+            width=0.85 * step,
+            height=height * share,
+        )
+        for k, share in enumerate(shares.tolist())
+        if share > 0 or said
     )
 
 
+def grids(title: str, panels: Mapping[str, tuple[np.ndarray, str]]) -> str:
+    """One grid for each panel, and a line below."""
+    side = 30
+    height, width = next(iter(panels.values()))[0].shape
+    drawn = {
+        name: grid(shares, side) + _below(height * side, below)
+        for name, (shares, below) in panels.items()
+    }
+    return _multiples(title, drawn, width * side, height * side + 16)
+
+
 def bars(title: str, panels: Mapping[str, np.ndarray], axis: str) -> str:
-    """One distribution over 0, 1, 2, ... a panel: shares from 0 to 1 as bars, and the most frequent
-    value in words."""
+    """One distribution over 0, 1, 2, ... for each panel: shares from 0 to 1 as bars, and the most
+    frequent value in words."""
     height, step = 80, 4
-    ticks = range(0, max(len(shares) for shares in panels.values()), 10)
+    longest = max(len(shares) for shares in panels.values())
 
     def draw(shares: np.ndarray) -> str:
-        most = int(shares.argmax())
+        most, width = int(shares.argmax()), len(shares) * step
         parts = [
-            f'<rect class="bar" x="{k * step}" y="{height * (1 - share):.1f}" width="{step - 1}" '
-            f'height="{height * share:.1f}"/>'
-            for k, share in enumerate(shares)
-            if share > 0
-        ]
-        parts.append(f'<rect class="frame" width="{len(shares) * step}" height="{height}"/>')
-        parts += [
-            f'<text class="quiet" x="{(k + 0.5) * step:g}" y="{height + 13}" '
-            f'text-anchor="middle">{k}</text>'
-            for k in ticks
+            columns(shares, width, height),
+            svg.element("rect", class_="frame", width=width, height=height),
+            *(
+                svg.text(
+                    str(k), (k + 0.5) * step, height + 13, class_="quiet", text_anchor="middle"
+                )
+                for k in range(0, longest, 10)
+            ),
         ]
         return "".join(parts) + _below(height + 14, f"{axis} = {most} in {shares[most]:.0%}")
 
     drawn = {name: draw(shares) for name, shares in panels.items()}
-    return _multiples(title, drawn, (ticks[-1] + 1) * step, height + 30)
+    return _multiples(title, drawn, longest * step, height + 30)
 
 
-def _below(y: float, text: str) -> str:
-    return f'<text class="quiet" x="0" y="{y + 13:g}">{escape(text)}</text>'
+def lines(
+    title: str,
+    drawn: Sequence[Line],
+    marks: Sequence[Mark] = (),
+    y_range: tuple[float, float] | None = None,
+    x_label: str = "update",
+    width: int = 480,
+    height: int = 260,
+) -> str:
+    """Lines over a common axis, with their key to the right; lines of one label share an entry."""
+    made = chart(
+        title, drawn, marks, y_range, key=True, x_label=x_label, width=width, height=height
+    )
+    key = [
+        svg.group(width + 8, 12 + 20 * i, sample, svg.text(label, 26, 8))
+        for i, (sample, label) in enumerate(made.key)
+    ]
+    beside = 34 + CHARACTER * max((len(label) for _, label in made.key), default=0)
+    tall = max(height, 20 * len(made.key) + 12)
+    return page(title, width + beside, tall, "\n".join([made.drawing, *key]))
+
+
+def _below(y: float, words: str) -> str:
+    return svg.text(words, 0, y + 13, class_="quiet")
 
 
 def _multiples(title: str, panels: Mapping[str, str], width: float, height: float) -> str:
@@ -187,11 +232,7 @@ def _multiples(title: str, panels: Mapping[str, str], width: float, height: floa
     parts = []
     for i, (name, content) in enumerate(panels.items()):
         row, column = divmod(i, 5)
-        head = f'<text y="10">{escape(name)}</text><g transform="translate(0 18)">{content}</g>'
-        parts.append(f'<g transform="translate({column * width:g} {row * height:g})">{head}</g>')
-    return page(
-        title,
-        min(len(panels), 5) * width - GAP,
-        math.ceil(len(panels) / 5) * height - GAP,
-        "\n".join(parts),
-    )
+        head = svg.text(name, 0, 10)
+        parts.append(svg.group(column * width, row * height, head, svg.group(0, 18, content)))
+    wide, tall = min(len(panels), 5) * width - GAP, math.ceil(len(panels) / 5) * height - GAP
+    return page(title, wide, tall, "\n".join(parts))

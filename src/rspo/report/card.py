@@ -2,11 +2,14 @@
 
 import itertools
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rspo.report.charts import Bars, bars, number
+from rspo.core import charts
+from rspo.core.axes import number
 from rspo.report.diversity import maps_of
 from rspo.report.learning import curves, switches
 from rspo.report.reading import Found, RunFolder
@@ -15,6 +18,17 @@ from rspo.report.reading import Found, RunFolder
 # distribution's shares.
 CELL = re.compile(r"[^()]+\(\d{1,3},\d{1,3}\)")
 SHARE = re.compile(r"P\(([^()=]+)=(\d{1,3})\)")
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A histogram in a box of `count` by 1."""
+
+    summary: str
+    count: int
+    drawing: str
+    ends: tuple[str, str]
+    """What to write below the first and the last."""
 
 
 def card(run: RunFolder, strategy: Found, shown: int) -> dict[str, Any]:
@@ -93,7 +107,7 @@ def _forces(strategy: Found) -> list[Bars]:
         f"{number(low)} to {number(high)}" for low, high in itertools.pairwise(edges.round(6))
     ]
     return [
-        bars(f"a{i}", shares, between, ("\N{MINUS SIGN}1", "1")) for i, shares in enumerate(taken)
+        _bars(f"a{i}", shares, between, ("\N{MINUS SIGN}1", "1")) for i, shares in enumerate(taken)
     ]
 
 
@@ -117,4 +131,13 @@ def _distributions(stats: dict[str, float]) -> list[Bars]:
 def _distribution(name: str, values: dict[int, float]) -> Bars:
     most = max(values)
     over = np.array([values.get(k, 0.0) for k in range(most + 1)])
-    return bars(name, over, [str(k) for k in range(most + 1)], ("0", str(most)))
+    return _bars(name, over, [str(k) for k in range(most + 1)], ("0", str(most)))
+
+
+def _bars(title: str, shares: np.ndarray, places: Sequence[str], ends: tuple[str, str]) -> Bars:
+    """One bar for each share, the largest as high as there is room."""
+    most = int(shares.argmax())
+    said = [f"{title} {place}: {share:.0%}" for share, place in zip(shares, places, strict=True)]
+    drawing = charts.columns(shares / (float(shares[most]) or 1.0), len(shares), 1, said)
+    summary = f"{title}: most often {places[most]}, {shares[most]:.0%}"
+    return Bars(summary, len(shares), drawing, ends)

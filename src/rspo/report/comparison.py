@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+from rspo.core.axes import number
+from rspo.core.lines import Chart, Line, chart
 from rspo.errors import InputError
-from rspo.report.charts import Chart, Line, chart, fixed, number
 from rspo.report.reading import RunFolder
 from rspo.report.render import render
-from rspo.report.words import CITATION, command, duration, flat
+from rspo.report.words import CITATION, command, duration, fixed, flat
 from rspo.runs.manifest import identity
 
 CONFIDENCE = 0.95

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from rspo.core import charts
 from rspo.report.reading import Found, RunFolder
 from rspo.report.words import flat
 
@@ -83,16 +84,6 @@ def _heatmap(strategy: Found, title: str, grid: np.ndarray) -> dict[str, Any]:
     grid = np.nan_to_num(grid)
     height, width = grid.shape
     most, top = float(grid.max()), np.unravel_index(grid.argmax(), grid.shape)
-    cells = [
-        {
-            "x": x,
-            "y": height - 1 - y,
-            "shade": round(share / most, 3) if most else 0,
-            "text": f"{share:.0%}" if most and (y, x) == top else "",
-            "title": f"column {x + 1}, row {y + 1} from below: {share:.1%}",
-        }
-        for (y, x), share in ((place, float(share)) for place, share in np.ndenumerate(grid))
-    ]
     where = (
         f"most in column {top[1] + 1}, row {top[0] + 1} from below: {most:.0%}"
         if most
@@ -101,7 +92,7 @@ def _heatmap(strategy: Found, title: str, grid: np.ndarray) -> dict[str, Any]:
     return {
         "width": width,
         "height": height,
-        "cells": cells,
+        "drawing": charts.grid(grid, side=1),
         "label": strategy.label if most else f"{strategy.label} (never)",
         "colour": strategy.index,
         "summary": f"{title}, strategy {strategy.index}: {where}",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rspo.report.charts import Chart, Line, Mark, chart
+from rspo.core.lines import Chart, Line, Mark, chart
 from rspo.report.reading import Found, RunFolder
 
 # a switch counts as off from the update on after which no batch is accepted less than this

@@ -3,15 +3,15 @@
 import shlex
 from collections.abc import Mapping
 
+from rspo.core.lines import POINTS
 from rspo.report.animation import animations
 from rspo.report.card import card
-from rspo.report.charts import POINTS, fixed
 from rspo.report.diversity import cross_play, heatmaps, matrix, population
 from rspo.report.drawings import drawings
 from rspo.report.learning import OFF
 from rspo.report.reading import RunFolder
 from rspo.report.render import embedded, render
-from rspo.report.words import CITATION, command, counted, duration, flat
+from rspo.report.words import CITATION, command, counted, duration, fixed, flat
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 LEGEND = {

@@ -13,7 +13,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from rspo.report.charts import fixed, number
+from rspo.core.axes import number
+from rspo.report.words import fixed
 from rspo.text import printable
 
 
@@ -27,7 +28,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value, lines=True) if type(value) is str else value,
     )
-    made.filters |= {"fixed": fixed, "short": number, "percent": _percent}
+    made.filters |= {"fixed": fixed, "short": number, "percent": _percent, "drawn": _drawn}
     return made
 
 
@@ -67,6 +68,11 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _drawn(picture: str) -> Markup:
+    """What `rspo.core.svg` made, which escapes by itself."""
+    return Markup(picture)
 
 
 def _percent(share: float) -> str:

@@ -14,6 +14,13 @@ CITATION = """\
 }"""
 
 
+def fixed(value: float, beside: float | None = None) -> str:
+    """A return, to three places, to one from 100 on; a spread as exactly as what it stands
+    `beside`."""
+    places = 3 if abs(value if beside is None else beside) < 100 else 1
+    return f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}")
+
+
 def counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import jax
 import numpy as np
 
+from rspo.core import svg
 from rspo.core.types import Shape
 from rspo.envs.base import AnyEnv, at
 from rspo.envs.given import own_code
@@ -22,15 +22,6 @@ from rspo.text import NAME, printable
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
 EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]
 GLYPHS = {"agent": "@", "goal": "o", "monster": "M", "apple": "a", "light": "*"}
-COLOURS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#f0e442",
-)  # Okabe and Ito's
 
 
 @dataclass(frozen=True)
@@ -103,38 +94,33 @@ def save_svg(
     side, gap, caption = 220, 16, 40
     width, height = len(strategies) * (side + gap) + gap, side + caption + 2 * gap
     panels = [
-        f'<g transform="translate({gap + i * (side + gap)} '
-        f'{gap})">{_panel(side, i, strategy, shown)}</g>'
+        svg.group(gap + i * (side + gap), gap, *_panel(side, i, strategy, shown))
         for i, (strategy, shown) in enumerate(zip(strategies, episodes, strict=True))
     ]
-    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    style = "<style>text{font:13px sans-serif;fill:#333}</style>"
-    background = f'<rect width="{width}" height="{height}" fill="#fff"/>'
-    store.write(path, "\n".join([head, style, background, *panels, "</svg>\n"]).encode())
+    paper = svg.element("rect", width=width, height=height, fill="#fff")
+    style = "text{font:13px sans-serif;fill:#333}"
+    store.write(path, svg.document(width, height, paper, *panels, style=style).encode())
 
 
-def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode]) -> str:
-    scale = side / 2 / EXTENT
-    place = lambda x, y: (round((x + EXTENT) * scale, 1), round((EXTENT - y) * scale, 1))
-    parts = [f'<rect width="{side}" height="{side}" fill="#fafafa" stroke="#bbb"/>']
-    for shape in episodes[0].scenes[0]:
-        (x, y), radius = place(shape.x, shape.y), max(shape.size * scale, 2.0)
-        if shape.role != "agent":
-            parts.append(f'<circle cx="{x}" cy="{y}" r="{radius:.1f}" fill="#999"/>')
+def _panel(side: int, index: int, strategy: Strategy, episodes: Sequence[Episode]) -> list[str]:
+    scale, colour = side / 2 / EXTENT, svg.COLOURS[index % len(svg.COLOURS)]
+    place = lambda shape: ((shape.x + EXTENT) * scale, (EXTENT - shape.y) * scale)
+    parts = [
+        svg.element("rect", width=side, height=side, fill="#fafafa", stroke="#bbb"),
+        *(
+            svg.disc(*place(shape), max(shape.size * scale, 2.0), fill="#999")
+            for shape in episodes[0].scenes[0]
+            if shape.role != "agent"
+        ),
+    ]
     for episode in episodes:
-        colour = COLOURS[index % len(COLOURS)]
         agents = [[shape for shape in scene if shape.role == "agent"] for scene in episode.scenes]
         for shapes in zip(*agents, strict=True):
-            path = [place(shape.x, shape.y) for shape in shapes]
-            points = " ".join(f"{x},{y}" for x, y in path)
-            parts.append(
-                f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2" '
-                'opacity="0.8"/>'
-            )
-            parts.append(f'<circle cx="{path[-1][0]}" cy="{path[-1][1]}" r="4" fill="{colour}"/>')
+            parts += svg.path([place(shape) for shape in shapes], colour)
     found = strategy.evaluation
     title = printable(f"{strategy.index}: {found.descriptor or strategy.status}", NAME)
-    parts.append(f'<text x="0" y="{side + 18}" font-weight="bold">{escape(title)}</text>')
-    parts.append(f'<text x="0" y="{side + 36}">return {found.greedy_return_mean:.2f}</text>')
-    return "".join(parts)
+    return [
+        *parts,
+        svg.text(title, 0, side + 18, font_weight="bold"),
+        svg.text(f"return {found.greedy_return_mean:.2f}", 0, side + 36),
+    ]

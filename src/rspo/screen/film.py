@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rspo.core.svg import COLOURS
 from rspo.core.types import Shape
 from rspo.errors import InputError, RspoError
 from rspo.runs import store
-from rspo.screen.draw import COLOURS, EXTENT, Episode
+from rspo.screen.draw import EXTENT, Episode
 
 SIDE, FINE = (
     320,

@@ -103,7 +103,7 @@ def test_ghosts_show_the_moments_before() -> None:
 def test_bars_show_when_a_foot_is_down() -> None:
     robot = recording("hopper", {3: -0.3 + 0.2 * SWING}, lift=HOP)
     picture = ET.fromstring(strip(robot, "hop"))
-    bars = [shape for shape in picture.findall(f"{SVG}rect") if shape.get("height") == "9.0"]
+    bars = [shape for shape in picture.findall(f"{SVG}rect") if shape.get("height") == "9"]
     width = {
         paint: sum(float(bar.get("width")) for bar in bars if bar.get("fill") == paint)
         for paint in ("#eeeeee", "#d55e00")

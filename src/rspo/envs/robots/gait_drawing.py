@@ -7,14 +7,13 @@ travels. Below it, for each foot, bars show when it is on the ground.
 """
 
 from dataclasses import dataclass
-from xml.sax.saxutils import escape
 
 import numpy as np
 
+from rspo.core import svg
 from rspo.envs.robots.gait import TOUCH, Gait, describe
 from rspo.envs.robots.linkage import Array, Linkage, far_to_near
 from rspo.errors import InputError
-from rspo.text import printable
 
 WIDTH = 1000.0  # of the picture; all lengths below are in its units too
 LABELS = 84.0  # the column of the feet's names
@@ -92,19 +91,23 @@ def strip(
     view = _View(robot, shown)
     rows = _rows(robot, shown)
     height = view.ground + 40 + len(rows) * (BAR + BAR_GAP) + MARGIN
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height:.0f}" '
-        f'width="{WIDTH:.0f}" '
-        f'height="{height:.0f}" font-family="sans-serif" font-size="12" fill="{INK}">',
-        f'<rect width="{WIDTH:.0f}" height="{height:.0f}" fill="#ffffff"/>',
-        f'<text x="{MARGIN}" y="24" font-size="16" font-weight="bold">{_text(title)}</text>',
-        f'<text x="{MARGIN}" y="42" fill="#666666">{_text(numbers(gait))}</text>',
-        _earth(view),
+    return svg.document(
+        WIDTH,
+        round(height),
+        svg.element("rect", width=WIDTH, height=round(height), fill="#ffffff"),
+        svg.text(title, MARGIN, 24, font_size=16, font_weight="bold"),
+        svg.text(numbers(gait), MARGIN, 42, fill="#666666"),
+        *_earth(view),
         *(_frame(robot, view, i, moment) for i, moment in enumerate(shown.frames)),
-        *(_bars(view, i, name, colour, down) for i, (name, colour, down) in enumerate(rows)),
-        "</svg>\n",
-    ]
-    return "\n".join(parts)
+        *(
+            part
+            for i, (name, colour, down) in enumerate(rows)
+            for part in _bars(view, i, name, colour, down)
+        ),
+        font_family="sans-serif",
+        font_size=12,
+        fill=INK,
+    )
 
 
 def numbers(gait: Gait) -> str:
@@ -172,18 +175,22 @@ def _span(robot: Linkage, moment: int, origin: float) -> tuple[float, float, flo
 def _frame(robot: Linkage, view: _View, i: int, frame: int) -> str:
     trail = view.shown.trail(frame)
     ghosts = [
-        "<g "
-        f'opacity="{0.10 + 0.14 * (age + 1) / len(trail):.2f}">'
-        f"{_body(robot, view, i, frame, moment, False)}</g>"
+        svg.element(
+            "g",
+            *_body(robot, view, i, frame, moment, False),
+            opacity=round(0.10 + 0.14 * (age + 1) / len(trail), 2),
+        )
         for age, moment in enumerate(trail)
     ]
     seconds = (frame - view.shown.start) * robot.dt
-    place = f'x="{view.centre(i):.1f}" y="{HEAD + MARGIN - 2}"'
-    label = f'<text {place} text-anchor="middle" fill="{PALE}">{seconds:.2f} s</text>'
-    return "".join([label, *ghosts, _body(robot, view, i, frame, frame, True)])
+    place = (round(view.centre(i), 1), HEAD + MARGIN - 2)
+    label = svg.text(f"{seconds:.2f} s", *place, text_anchor="middle", fill=PALE)
+    return "".join([label, *ghosts, *_body(robot, view, i, frame, frame, True)])
 
 
-def _body(robot: Linkage, view: _View, i: int, frame: int, moment: int, outlined: bool) -> str:
+def _body(
+    robot: Linkage, view: _View, i: int, frame: int, moment: int, outlined: bool
+) -> list[str]:
     colours, places = _colours(robot), view.place(i, frame, robot.ends[moment])
     shapes = []
     for g in far_to_near(robot):
@@ -191,18 +198,15 @@ def _body(robot: Linkage, view: _View, i: int, frame: int, moment: int, outlined
         if outlined:
             shapes.append(_capsule(places[g], width + 1.6, OUTLINE))
         shapes.append(_capsule(places[g], width, colours[g]))
-    return "".join(shapes)
+    return shapes
 
 
 def _capsule(ends: Array, width: float, colour: str) -> str:
-    (x1, y1), (x2, y2) = ends.round(1)
+    (x1, y1), (x2, y2) = ends.round(1).tolist()
     if abs(x1 - x2) + abs(y1 - y2) < 0.2:  # seen from its end, or a sphere
-        return f'<circle cx="{x1}" cy="{y1}" r="{width / 2:.1f}" fill="{colour}"/>'
-    return (
-        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" '
-        f'stroke-width="{width:.1f}" '
-        f'stroke-linecap="round"/>'
-    )
+        return svg.disc(x1, y1, width / 2, fill=colour)
+    line = {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "stroke": colour}
+    return svg.element("line", **line, stroke_width=round(width, 1), stroke_linecap="round")
 
 
 def _colours(robot: Linkage) -> list[str]:
@@ -214,33 +218,26 @@ def _colours(robot: Linkage) -> list[str]:
     return [paint.get(limb, TRUNK) for limb in robot.limbs]
 
 
-def _earth(view: _View) -> str:
+def _earth(view: _View) -> list[str]:
     """The ground, with marks that stay in place while the robot travels; every whole metre has its
     number."""
-    y, left, right = view.ground, LABELS, WIDTH - MARGIN
-    parts = [
-        f'<line x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="{INK}" '
-        'stroke-width="1.2"/>'
-    ]
+    y = round(view.ground, 1)
+    ends = {"x1": LABELS, "y1": y, "x2": WIDTH - MARGIN, "y2": y}
+    parts = [svg.element("line", **ends, stroke=INK, stroke_width=1.2)]
     for i, frame in enumerate(view.shown.frames):
         reach = 0.5 * view.cell / view.scale
         at = view.origin[frame] + view.middle
         for mark in range(
             int(np.ceil((at - reach) / MARK)), int(np.floor((at + reach) / MARK)) + 1
         ):
-            x = view.centre(i) + (mark * MARK - at) * view.scale
+            x = round(view.centre(i) + (mark * MARK - at) * view.scale, 1)
             whole = mark * MARK == round(mark * MARK)
-            parts.append(
-                f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + (9 if whole else 4):.1f}" '
-                f'stroke="{PALE}"/>'
-            )
+            ends = {"x1": x, "y1": y, "x2": x, "y2": y + (9 if whole else 4)}
+            parts.append(svg.element("line", **ends, stroke=PALE))
             if whole and abs(x - view.centre(i)) < 0.5 * view.cell - 12:
-                parts.append(
-                    f'<text x="{x:.1f}" y="{y + 20:.1f}" font-size="10" text-anchor="middle" '
-                    f'fill="{PALE}">'
-                    f"{round(mark * MARK)} m</text>"
-                )
-    return "".join(parts)
+                metres, look = f"{round(mark * MARK)} m", {"text_anchor": "middle", "fill": PALE}
+                parts.append(svg.text(metres, x, y + 20, font_size=10, **look))
+    return parts
 
 
 def _rows(robot: Linkage, shown: Shots) -> list[tuple[str, str, Array]]:
@@ -257,10 +254,10 @@ def _rows(robot: Linkage, shown: Shots) -> list[tuple[str, str, Array]]:
     )
 
 
-def _bars(view: _View, row: int, name: str, colour: str, down: Array) -> str:
+def _bars(view: _View, row: int, name: str, colour: str, down: Array) -> list[str]:
     """When a foot is down. A moment's bar reaches half a moment to both sides, so that frames stand
     above their own."""
-    y = view.ground + 34 + row * (BAR + BAR_GAP)
+    y = round(view.ground, 1) + 34 + row * (BAR + BAR_GAP)
     first, stop = view.shown.first, min(view.shown.stop, len(down))
     edges = np.flatnonzero(
         np.diff(np.concatenate([[False], down[first:stop], [False]]).astype(int))
@@ -269,19 +266,11 @@ def _bars(view: _View, row: int, name: str, colour: str, down: Array) -> str:
         (first, stop, "#eeeeee"),
         *((first + a, first + b, colour) for a, b in edges.reshape(-1, 2)),
     ]
-    parts = [
-        f'<text x="{LABELS - 10}" y="{y + BAR - 0.5:.1f}" font-size="11" '
-        f'text-anchor="end">{_text(name)}</text>'
-    ]
+    parts = [svg.text(name, LABELS - 10, y + BAR - 0.5, font_size=11, text_anchor="end")]
     for begin, end, paint in spans:
         x1, x2 = (
-            min(max(view.at(moment - 0.5), LABELS), WIDTH - MARGIN) for moment in (begin, end)
+            round(min(max(view.at(moment - 0.5), LABELS), WIDTH - MARGIN), 1)
+            for moment in (begin, end)
         )
-        parts.append(
-            f'<rect x="{x1:.1f}" y="{y:.1f}" width="{x2 - x1:.1f}" height="{BAR}" fill="{paint}"/>'
-        )
-    return "".join(parts)
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))
+        parts.append(svg.element("rect", x=x1, y=y, width=x2 - x1, height=BAR, fill=paint))
+    return parts
