@@ -129,7 +129,15 @@ def make_run(folder: Path, env: str | Env, count: int = 3, **settings: Any) -> P
             )
             policy, remembered = jax.device_get((policy, remembered))
             strategy = Strategy(
-                index, statuses[index], evaluation, policy, 5.0 + index, remembered, 1, round=index
+                index,
+                statuses[index],
+                evaluation,
+                policy,
+                5.0 + index,
+                remembered,
+                1,
+                round=index,
+                reason=f"said of strategy {index}",
             )
             archive.add(strategy)
             run.save(Found(strategy, rows(len(evaluation.distance)), recording), archive)

@@ -254,7 +254,7 @@ def _illustrate(
     played again."""
     env = collect.env
     if played is None and env.spec.agents == 2:
-        view.say(f"playing each of {len(archive)} strategies with every other one")
+        view.say("playing every strategy with every other one")
         episodes = usual_episodes(collect, len(archive), run.config.judge.episodes)
         played = cross_play(collect, archive, episodes, run.config.seed)
         run.save_cross_play(played)

@@ -34,3 +34,8 @@ def _harmless(character: str) -> bool:
 
 def _spelled(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Such as "1 episode" and "2 episodes"; `many` where the plural has more than an s."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -30,6 +30,7 @@ from rspo.report.reading import read_run
 from rspo.report.render import embedded
 from rspo.report.words import duration, fixed
 from rspo.runs import store
+from rspo.runs.run import Run
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>'\"&{{7*7}}"
 HTML = "{http://www.w3.org/1999/xhtml}"
@@ -93,11 +94,29 @@ def test_every_number_of_a_card_is_in_the_folder(hunt: Path) -> None:
         entries = [words(item) for item in find(card, "li")]
         assert len(entries) == index
         for j, entry in enumerate(entries):
-            assert f"{found['accepted_by'][j]:.0%} new" in entry
+            assert f"{found['accepted_by'][j]:.0%}" in entry
             assert (
                 f"distance {found['distance'][j]:.4g}, threshold {found['threshold'][j]:.4g}"
                 in entry
             )
+
+
+def test_a_card_says_why_it_has_its_status(run: Path) -> None:
+    """A strategy of an earlier version, which kept no reasons, has none."""
+    with rewritten(run / "strategies" / "001" / "strategy.json") as record:
+        record["reason"] = HOSTILE
+    with rewritten(run / "strategies" / "003" / "strategy.json") as record:
+        del record["reason"]
+    cards = find(parsed(write_report(run)), "article", class_="card")
+    reasons = [[words(p) for p in find(card, "p", class_="reason")] for card in cards]
+    assert reasons == [
+        ["Novel: said of strategy 0."],
+        [f"Novel: {HOSTILE}."],
+        ["Duplicate: said of strategy 2."],
+        [],
+    ]
+    archive = Run.open(run).load()
+    assert [strategy.reason for strategy in archive][1:] == [HOSTILE, "said of strategy 2", ""]
 
 
 def test_the_headline_says_what_was_found(hunt: Path) -> None:

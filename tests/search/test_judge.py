@@ -1,11 +1,13 @@
 """The verdict table: failed, duplicate or novel."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plain import evaluation
 from rspo.config import Config, Judge
 from rspo.search.archive import Archive, Strategy
-from rspo.search.judge import judge
+from rspo.search.judge import apart, judge
 
 RANDOM = 1.0
 
@@ -82,3 +84,60 @@ def test_episodes_that_show_no_one_strategy_are_novel_only_at_first():
     mixed = evaluation(5.0, "mixed", clear=False, accepted_by=(1.0,))
     assert judge(mixed, archive(FIRST), RANDOM).status == "duplicate"
     assert judge(evaluation(5.0, "mixed", clear=False), archive(), RANDOM).status == "novel"
+
+
+@pytest.mark.parametrize(
+    ("kept", "found", "reason"),
+    [
+        ([], evaluation(0.5), "earns 0.5, no more than random play (1)"),
+        ([FIRST], evaluation(2.0, accepted_by=(1.0,)), "earns 2 where 3 is needed"),
+        ([FIRST], evaluation(2.9999, accepted_by=(1.0,)), "earns 2.9999 where 3 is needed"),
+        ([FIRST], evaluation(5.0, "up", accepted_by=(0.97,)), "does the same as strategy 0"),
+        (
+            [FIRST, FIRST],
+            evaluation(5.0, "down", accepted_by=(1.0, 0.31)),
+            "strategy 1 accepts only 31% of its episodes, and 50% are needed",
+        ),
+        (
+            [FIRST],
+            evaluation(5.0, "up", accepted_by=(0.499,)),
+            "does the same as strategy 0; strategy 0 accepts only 49.9% of its episodes, and 50.0%"
+            " are needed",
+        ),
+        (
+            [FIRST],
+            evaluation(5.0, "mixed", clear=False, accepted_by=(1.0,)),
+            "its episodes do not all show the same strategy",
+        ),
+        ([], evaluation(5.0, "up"), "the first one to earn more than random play (5, not 1)"),
+        (
+            [FIRST, FIRST],
+            evaluation(5.0, "down", accepted_by=(1.0, 0.9)),
+            "no earlier one does this; strategy 1, the nearest one, accepts 90% of its episodes",
+        ),
+        (
+            [("novel", 5.0, None)],
+            evaluation(5.0, None, accepted_by=(0.9,)),
+            "strategy 0, the nearest one, accepts 90% of its episodes",
+        ),
+    ],
+)
+def test_the_reason_names_what_decided(kept, found, reason):
+    assert judge(found, archive(*kept), RANDOM).reason == reason
+
+
+def test_the_nearest_is_called_by_its_own_number_where_only_novel_ones_are_kept():
+    kept = archive(FIRST, ("failed", 1.0, "left"), ("novel", 5.0, "left"), references="novel")
+    found = evaluation(5.0, "down", accepted_by=(1.0, 0.2))
+    assert judge(found, kept, RANDOM).reason.startswith("strategy 2 accepts only 20%")
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from("g%"))
+def test_what_differs_is_never_written_alike(one, other, kind):
+    scale = 1e-7 if kind == "%" else 1.0
+    first, second = apart(scale * one, scale * other, kind)
+    if abs(one - other) > 1e-9 * max(abs(one), abs(other), 1.0):
+        assert first != second
+    assert float(first.rstrip("%")) == pytest.approx(
+        one * scale * (100 if kind == "%" else 1), rel=6e-3, abs=0.51
+    )

@@ -48,7 +48,7 @@ def test_the_command_says_where_the_pictures_are(whole: tuple[Outcome, Path]) ->
     outcome, folder = whole
     assert outcome.code == 0, outcome
     assert f"Pictures: {folder}/cooperation.svg, {folder}/crossplay.svg\n" in outcome.out
-    assert "playing each of 2 strategies with every other one" in outcome.err
+    assert "playing every strategy with every other one" in outcome.err
 
 
 def test_the_numbers_are_in_the_folder(whole: tuple[Outcome, Path]) -> None:
@@ -107,7 +107,7 @@ def test_what_was_deleted_is_made_anew(whole: tuple[Outcome, Path], run: Path) -
 def test_what_is_there_is_not_played_again(run: Path) -> None:
     outcome = product.here("resume", run)
     assert outcome.code == 0
-    assert "playing each" not in outcome.err
+    assert "playing every" not in outcome.err
 
 
 def test_a_changed_file_is_refused(run: Path) -> None:

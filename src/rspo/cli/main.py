@@ -21,7 +21,7 @@ from rich.console import Console
 from rspo.cli.arguments import parse
 from rspo.core import interrupt
 from rspo.errors import InputError, RspoError, suggestion
-from rspo.text import LONGEST, NAME, printable
+from rspo.text import LONGEST, NAME, counted, printable
 
 if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait for JAX
     from rspo.config import Config
@@ -364,7 +364,7 @@ def play(arguments: list[str]) -> int:
     ]
     if options.svg is not None:
         draw.save_svg(options.svg, chosen, episodes)
-        _say(f"Drew {len(chosen)} strategies into {options.svg}")
+        _say(f"Drew {counted(len(chosen), 'strategy', 'strategies')} into {options.svg}")
         return 0
     if (film := options.gif or options.mp4) is not None:
         return _film(film, options.speed, env, chosen, episodes)
@@ -386,7 +386,7 @@ def _film(
 
     titles = [printable(f"{s.index}: {s.descriptor or s.status}", NAME) for s in chosen]
     count = save_film(path, titles, episodes, env.backdrop(), speed)
-    _say(f"Wrote {count} moments to {path}")
+    _say(f"Wrote {counted(count, 'moment')} to {path}")
     return 0
 
 

@@ -39,6 +39,7 @@ def card(run: RunFolder, strategy: Found, shown: int) -> dict[str, Any]:
         "index": strategy.index,
         "label": strategy.label,
         "status": strategy.status,
+        "reason": strategy.reason,
         "attempt": strategy.attempt,
         "colour": strategy.index,
         "evaluation": found,

@@ -11,7 +11,8 @@ from rspo.report.drawings import drawings
 from rspo.report.learning import OFF
 from rspo.report.reading import RunFolder
 from rspo.report.render import embedded, render
-from rspo.report.words import CITATION, command, counted, duration, fixed, flat
+from rspo.report.words import CITATION, command, duration, fixed, flat
+from rspo.text import counted
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 LEGEND = {

@@ -82,6 +82,7 @@ class Evaluation(TypedDict):
 class Strategy(TypedDict):
     index: int
     status: Literal["novel", "duplicate", "failed"]
+    reason: NotRequired[str]
     attempt: int
     threshold: float
     evaluation: Evaluation
@@ -137,6 +138,8 @@ class Found:
 
     index: int
     status: str
+    reason: str
+    """Why; not known of strategies that earlier versions kept."""
     attempt: int
     threshold: float
     evaluation: dict[str, Any]
@@ -230,6 +233,7 @@ def _strategy(folder: Path, identity: str, run: Path) -> Found:
     values = {
         name: record[name] for name in ("index", "status", "attempt", "threshold", "evaluation")
     }
+    values["reason"] = record.get("reason", "")
     return Found(**values, rows=_rows(folder / "metrics.jsonl", files), **_recorded(folder, files))
 
 

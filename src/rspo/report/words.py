@@ -21,10 +21,6 @@ def fixed(value: float, beside: float | None = None) -> str:
     return f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
 def duration(seconds: float | None) -> str | None:
     if seconds is None:
         return None

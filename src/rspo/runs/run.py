@@ -5,7 +5,7 @@ strategies/000/               one folder a finished iteration, there as a whole 
     policy.safetensors        policy and what the objective remembers of it
     metrics.jsonl             one line an update
     episodes.safetensors      a few episodes as drawings, for the report
-    strategy.json             status, evaluation, threshold, checksums of the files above
+    strategy.json             status and why, evaluation, threshold, checksums of the files above
 checkpoint.safetensors        where the iteration under way stands
 summary.json                  what `rspo evaluate --json` prints
 crossplay.json                with two agents: what every strategy earns with every other one
@@ -55,7 +55,7 @@ from rspo.search.evaluation import Evaluation
 from rspo.search.loop import Found, Position, kept_shapes, place_of, plan_of, training_shapes
 from rspo.text import NAME, printable
 
-PROVENANCE = ("index", "status", "threshold", "attempt", "round", "member", "latent")
+PROVENANCE = ("index", "status", "reason", "threshold", "attempt", "round", "member", "latent")
 
 
 class Run:
@@ -342,7 +342,7 @@ def summary(archive: Archive) -> dict[str, Any]:
         "strategies": [
             {
                 name: getattr(s, name)
-                for name in ("index", "status", "attempt", "round", "member", "latent")
+                for name in ("index", "status", "reason", "attempt", "round", "member", "latent")
             }
             | {name: getattr(s.evaluation, name) for name in names + more}
             for s in archive

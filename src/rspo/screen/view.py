@@ -14,7 +14,7 @@ from rich.text import Text
 from rspo.config import Config
 from rspo.search.archive import Archive, Strategy
 from rspo.search.loop import Found, Position, plan_of
-from rspo.text import LONGEST, NAME, printable
+from rspo.text import LONGEST, NAME, counted, printable
 
 STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
 PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal
@@ -86,6 +86,7 @@ class View:
             _status(strategy),
             f"{name}  return {found.return_mean:.3f} (greedy {found.greedy_return_mean:.3f})  "
             f"accepted {found.accepted:.0%}  {_clock(time.monotonic() - self.started)} so far",
+            f"\n  {printable(strategy.reason, LONGEST)}" if strategy.status != "novel" else "",
         )
 
     def _updates_done(self, rounds: int, position: Position | None) -> int:
@@ -111,9 +112,16 @@ def _over_members(position: Position) -> dict[str, Any]:
 def strategy_table(archive: Archive) -> Table:
     """What was found, one row a strategy."""
     config = archive.config
-    what = f"{archive.distinct} distinct strategies for {config.env}"
+    what = (
+        f"{counted(archive.distinct, 'distinct strategy', 'distinct strategies')} for {config.env}"
+    )
     title = f"{what} ({config.objective}, seed {config.seed})"
-    table = Table(title=Text(printable(title, LONGEST)))
+    why = [f"{s.index} {s.status}: {s.reason}" for s in archive if s.status != "novel" and s.reason]
+    table = Table(
+        title=Text(printable(title, LONGEST)),
+        caption=Text("\n".join(printable(line, LONGEST) for line in why)) if why else None,
+        caption_justify="left",
+    )
     for column in ("#", "status", "strategy"):
         table.add_column(column)
     for column in ("return", "std", "greedy", "accepted"):

@@ -14,6 +14,7 @@ from rspo.core.typed import quoted
 from rspo.core.types import View
 from rspo.methods.references import References
 from rspo.search.evaluation import Evaluation
+from rspo.text import counted
 
 Status = Literal["novel", "duplicate", "failed"]
 LEAST_PLACES = 8
@@ -39,6 +40,8 @@ class Strategy:
     """Which policy of that round's population it is."""
     latent: int = 0
     """Which of that policy's latents it plays."""
+    reason: str = ""
+    """Why it has its status, in a few words."""
 
     @property
     def descriptor(self) -> str | None:
@@ -137,9 +140,8 @@ class Archive(Sequence[Strategy]):
         return iter(self._strategies)
 
     def __repr__(self) -> str:
-        return (
-            f"<Archive of {len(self)} strategies for {self.config.env}, {self.distinct} distinct>"
-        )
+        found = counted(len(self), "strategy", "strategies")
+        return f"<Archive of {found} for {self.config.env}, {self.distinct} distinct>"
 
     def add(self, strategy: Strategy) -> Status:
         """Append a judged strategy; says what it was judged to be."""

@@ -1,5 +1,6 @@
 """The verdict on a finished iteration: is the policy good, does it keep its distance, is it new?"""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rspo.search.archive import Archive, Status
@@ -7,7 +8,7 @@ from rspo.search.evaluation import Evaluation
 
 
 class Verdict(NamedTuple):
-    """The three answers, all from fresh episodes."""
+    """The three answers, all from fresh episodes, and what they rest on."""
 
     good: bool
     """Its return goes at least `judge.quality` of the way from random play to the first good
@@ -17,6 +18,8 @@ class Verdict(NamedTuple):
     new: bool
     """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first
     one is new whatever it shows. Where an environment has no names, distance must do."""
+    reason: str = ""
+    """Why the status is what it is, in a few words with the numbers that decided."""
 
     @property
     def status(self) -> Status:
@@ -27,17 +30,74 @@ class Verdict(NamedTuple):
 
 def judge(evaluation: Evaluation, archive: Archive, random_return: float) -> Verdict:
     settings = archive.config.judge
-    earlier = [strategy.evaluation for strategy in archive if strategy.status != "failed"]
-    names = {found.descriptor for found in earlier}
+    earlier = [strategy for strategy in archive if strategy.status != "failed"]
+    same = [s.index for s in earlier if s.descriptor == evaluation.descriptor]
+    bar = random_return
     if earlier:
-        bar = random_return + settings.quality * (earlier[0].return_mean - random_return)
-        good = evaluation.return_mean >= bar
-    else:
-        good = evaluation.return_mean > random_return
-    return Verdict(
-        good=good,
+        bar += settings.quality * (earlier[0].evaluation.return_mean - random_return)
+    verdict = Verdict(
+        good=evaluation.return_mean >= bar if earlier else evaluation.return_mean > bar,
         distant=all(accepted >= settings.accept for accepted in evaluation.accepted_by),
-        new=evaluation.descriptor is None
-        or not earlier
-        or (evaluation.clear and evaluation.descriptor not in names),
+        new=evaluation.descriptor is None or not earlier or (evaluation.clear and not same),
     )
+    if not verdict.good:
+        return verdict._replace(reason=_too_little(evaluation.return_mean, bar, bool(earlier)))
+    if verdict.status == "duplicate":
+        why = _not_new(verdict, evaluation, archive, same)
+    else:
+        why = _new(evaluation, archive, random_return, first=not earlier)
+    return verdict._replace(reason="; ".join(why))
+
+
+def _too_little(earned: float, bar: float, is_bar: bool) -> str:
+    own, needed = apart(earned, bar)
+    return (
+        f"earns {own} where {needed} is needed"
+        if is_bar
+        else f"earns {own}, no more than random play ({needed})"
+    )
+
+
+def _not_new(
+    verdict: Verdict, evaluation: Evaluation, archive: Archive, same: list[int]
+) -> Iterator[str]:
+    if not verdict.new:
+        yield (
+            f"does the same as strategy {same[0]}"
+            if evaluation.clear
+            else "its episodes do not all show the same strategy"
+        )
+    if not verdict.distant:
+        index, accepted = _nearest(evaluation, archive)
+        own, needed = apart(accepted, archive.config.judge.accept, "%")
+        yield f"strategy {index} accepts only {own} of its episodes, and {needed} are needed"
+
+
+def _new(
+    evaluation: Evaluation, archive: Archive, random_return: float, *, first: bool
+) -> Iterator[str]:
+    own, other = apart(evaluation.return_mean, random_return)
+    if first:
+        yield f"the first one to earn more than random play ({own}, not {other})"
+    elif evaluation.descriptor is not None:
+        yield "no earlier one does this"
+    if evaluation.accepted_by:
+        index, accepted = _nearest(evaluation, archive)
+        yield f"strategy {index}, the nearest one, accepts {accepted:.0%} of its episodes"
+
+
+def _nearest(evaluation: Evaluation, archive: Archive) -> tuple[int, float]:
+    """The kept policy that accepts the smallest share of the episodes, and that share."""
+    indices = [strategy.index for strategy in archive.kept]
+    accepted, index = min(zip(evaluation.accepted_by, indices, strict=True))
+    return index, accepted
+
+
+def apart(one: float, other: float, kind: str = "g") -> tuple[str, str]:
+    """Two numbers in as few digits, three at least, as show which one is greater; per cent if
+    `kind` is "%"."""
+    for digits in range(0 if kind == "%" else 3, 17):
+        written = f"{one:.{digits}{kind}}", f"{other:.{digits}{kind}}"
+        if one == other or written[0] != written[1]:
+            break
+    return written

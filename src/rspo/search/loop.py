@@ -307,6 +307,7 @@ def _finish(
     strategy = Strategy(
         index=len(archive),
         status=verdict.status,
+        reason=verdict.reason,
         evaluation=evaluation,
         policy=jax.device_get(policy),
         threshold=float(threshold),
