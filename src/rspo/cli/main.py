@@ -19,6 +19,7 @@ import tyro
 from rich.console import Console
 
 from rspo.cli.arguments import parse
+from rspo.cli.bench import bench
 from rspo.core import interrupt
 from rspo.errors import InputError, RspoError, suggestion
 from rspo.text import LONGEST, NAME, counted, printable
@@ -454,6 +455,7 @@ VERBS = {
     "evaluate": evaluate,
     "play": play,
     "report": report,
+    "bench": bench,
 }
 
 USAGE = """\
@@ -467,5 +469,6 @@ usage: rspo COMMAND ...
   evaluate RUN [--json]     play every strategy anew
   play RUN [STRATEGY]       watch a strategy in the terminal; --gif, --mp4, --svg draw it
   report RUN [RUN ...]      make the page that shows a run, or compares several
+  bench NAME                make a table or figure of the paper; --list shows them all
 
 Try: rspo discover four-goals-easy"""

@@ -51,7 +51,10 @@ def player_count() -> int:
 
 
 def cores() -> int:
-    """Those this process may use, where the system tells; else all."""
+    """As many as the environment variable RSPO_CORES says, or those that this process may use,
+    where the system tells; else all."""
+    if (given := os.environ.get("RSPO_CORES", "")).isdecimal() and int(given) > 0:
+        return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -16,7 +16,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import safetensors
@@ -76,6 +76,15 @@ def open_lock(path: Path) -> int:
     """A handle of a file that is made if it is not there."""
     with _explained(path):
         return _open(path, os.O_RDWR | os.O_CREAT)
+
+
+@contextlib.contextmanager
+def appending(path: Path) -> Iterator[BinaryIO]:
+    """A log to add to, which another process may write while it is read here."""
+    with _explained(path):
+        handle = _open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        with open(handle, "ab") as file:
+            yield file
 
 
 def _open(path: Path, flags: int, links: bool = False) -> int:

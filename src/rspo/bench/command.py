@@ -1,0 +1,207 @@
+"""`rspo bench`: run what is not done yet, keep a record of each run, and write the tables."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rspo.bench import output
+from rspo.bench.catalogue import BENCHES
+from rspo.bench.executors import Ended, Executor
+from rspo.bench.jobs import Job, Record, finished, task
+from rspo.bench.records import Records, why_not
+from rspo.bench.tables import Bench, domain_of
+from rspo.errors import InputError, suggestion
+from rspo.registry import ENVIRONMENTS, METHODS
+from rspo.runs import store
+
+Say = Callable[[str], None]
+SPOKEN = 15.0  # seconds between two lines about progress
+# Environment steps a second of training on one core, measured on the machine of results/speed.md
+# while it was busy: what `--list` and the first estimate of the time left go by.
+SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "mujoco": 4e3}
+SPEED |= {"point": 60e3, "smac": 3e3}
+START = 30.0  # seconds of a job before and after training: loading, compiling, judging, drawing
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run of a bench, and where things go."""
+
+    methods: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    steps: int | None = None
+    paper: bool = False
+    quick: bool = False
+    out: Path = Path("results")
+    runs: Path = Path("runs/bench")
+
+
+def bench_named(name: str) -> Bench:
+    if name not in BENCHES:
+        raise InputError(
+            f"Unknown bench '{name}'. {suggestion(name, BENCHES)} `rspo bench --list` shows them "
+            "all."
+        )
+    return BENCHES[name]
+
+
+def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list[str]:
+    """Carry out a bench; gives a sentence for each job that failed."""
+    bench = bench_named(name)
+    jobs = chosen_jobs(bench, options, say)
+    waiting = [job for job in jobs if not _done(job, options, say)]
+    say(f"{name}: {len(jobs)} runs, {len(jobs) - len(waiting)} of them done already")
+    failed = _run(bench, waiting, options, executor, say) if waiting else []
+    for path in publish(bench, options):
+        say(f"Wrote {path}")
+    if output.png("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>") is None:
+        say(output.NO_PNG)
+    return failed
+
+
+def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
+    """What the options leave of a bench, less what this version of rspo does not have."""
+    known = {row.method for row in bench.rows}
+    for method in options.methods:
+        if method not in known:
+            raise InputError(f"{bench.name} has no method '{method}'. {suggestion(method, known)}")
+    jobs = bench.jobs(
+        methods=options.methods,
+        seeds=options.seeds,
+        steps=options.steps,
+        paper=options.paper,
+        quick=options.quick,
+    )
+    lacking = dict.fromkeys(
+        name
+        for job in jobs
+        for name, known in ((job.env, ENVIRONMENTS), (job.method, METHODS))
+        if name not in known.summaries()
+    )
+    if lacking:
+        say(f"Left out, for this version of rspo does not have them: {', '.join(lacking)}")
+    jobs = [job for job in jobs if not {job.env, job.method} & lacking.keys()]
+    if not jobs:
+        raise InputError(f"{bench.name}: nothing is left to run of what was asked for.")
+    return jobs
+
+
+def _done(job: Job, options: Options, say: Say) -> bool:
+    """Whether a record, or a finished folder, holds its result."""
+    records = _records(job.domain, options)
+    record = records.read().get(job.name)
+    if record is None and (record := finished(options.runs / job.domain / job.name)) is not None:
+        records.add([record])
+    if record is None:
+        return False
+    if (lacking := why_not(record, job)) is not None:
+        say(f"{job.name} is run again: {lacking}")
+    return lacking is None
+
+
+def _run(
+    bench: Bench, jobs: Sequence[Job], options: Options, executor: Executor, say: Say
+) -> list[str]:
+    tasks = [task(job, options.runs / job.domain) for job in jobs]
+    by_name = {job.name: job for job in jobs}
+    failed, over, spoken = list[str](), dict[str, float](), 0.0
+    began = time.monotonic()
+    for event in executor.run(tasks):
+        if isinstance(event, Ended):
+            over[event.task["name"]] = time.monotonic() - began
+            _keep(event, by_name[event.task["name"]], options, failed, say)
+            publish(bench, options)
+        if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
+            spoken = time.monotonic()
+            say(_progress(jobs, over, options, executor.workers, spoken - began))
+    return failed
+
+
+def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say) -> None:
+    if event.error is not None:
+        failed.append(f"{job.name}: {event.error}")
+        say(failed[-1])
+    elif (record := finished(Path(event.task["folder"]))) is not None:
+        _records(job.domain, options).add([record])
+        say(f"{job.name}: {record['distinct']} distinct strategies")
+
+
+def _progress(
+    jobs: Sequence[Job], over: dict[str, float], options: Options, workers: int, passed: float
+) -> str:
+    """How many are done, how the others stand, and the time left at the pace so far."""
+    total, done, shown = 0.0, 0.0, []
+    for job in jobs:
+        cost = expected_seconds(job)
+        total += cost
+        if job.name in over:
+            done += cost
+        elif share := _share(job, options):
+            done += cost * share
+            shown.append(f"{job.name} {share:.0%}")
+    left = passed * (total - done) / done if done > 0.02 * total else total / workers - passed
+    running = f"; {', '.join(shown[:workers])}" if shown else ""
+    return f"{len(over)} of {len(jobs)} done, about {clock(max(left, 0.0))} left{running}"
+
+
+def _share(job: Job, options: Options) -> float:
+    """Of its iterations, how many are in its folder."""
+    folder = options.runs / job.domain / job.name / "strategies"
+    if not store.exists(folder):
+        return 0.0
+    found = [name for name in store.names(folder) if not name.startswith(".")]
+    return len(found) / job.config()["iterations"]
+
+
+def expected_seconds(job: Job) -> float:
+    """What a job takes on one core, about."""
+    config = job.config()
+    steps = config["iterations"] * config["ppo"]["updates"] * config["ppo"]["batch"]
+    return START + steps / SPEED[job.domain]
+
+
+def clock(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes = -(-rest // 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def publish(bench: Bench, options: Options) -> list[Path]:
+    """The files of a bench from all records that belong to it."""
+    domains = dict.fromkeys(domain_of(env) for env in bench.envs)
+    records = [
+        record
+        for domain in domains
+        for record in _records(domain, options).read().values()
+        if record["env"] in bench.envs and bench.row_of(record) and _wanted(record, options)
+    ]
+    words = ["rspo", "bench", bench.name, *(["--quick"] if options.quick else [])]
+    words += ["--steps", str(options.steps)] if options.steps else []
+    stem = options.out / (bench.name + _suffix(options))
+    folder = options.runs / bench.domain
+    return output.write(bench, records, stem, folder, " ".join(words), options.quick)
+
+
+def _wanted(record: Record, options: Options) -> bool:
+    return (record["quick"], record.get("asked_steps")) == (options.quick, options.steps)
+
+
+def _suffix(options: Options) -> str:
+    return "-quick" * options.quick + (f"-steps{options.steps}" if options.steps else "")
+
+
+def _records(domain: str, options: Options) -> Records:
+    return Records(options.out / f"{domain}{'-quick' * options.quick}.jsonl")
+
+
+def listing(workers: int) -> list[tuple[str, str, str]]:
+    """Name, what it shows, and what it costs on this many cores."""
+    rows = []
+    for bench in BENCHES.values():
+        envs, methods = ENVIRONMENTS.summaries(), METHODS.summaries()
+        jobs = [job for job in bench.jobs() if job.env in envs and job.method in methods]
+        seconds = sum(map(expected_seconds, jobs)) / workers
+        cost = f"about {clock(seconds)}, {len(jobs)} runs" if jobs else "cannot run yet"
+        rows.append((bench.name, bench.shows, cost))
+    return rows

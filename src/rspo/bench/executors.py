@@ -1,0 +1,116 @@
+"""Where the jobs of a bench run: by default in processes on this machine, one per core."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rspo.bench.jobs import RECORD
+from rspo.core.devices import cores
+from rspo.core.interrupt import CODE
+from rspo.runs import store
+
+Task = Mapping[str, Any]
+TICK = 0.5  # seconds between two looks at what is running
+# One device and one thread per job, so that a result does not depend on where it was computed.
+ONE_CORE = {"RSPO_CORES": "1", "NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+DEATHS = 2  # how often a job is begun again after its process was killed
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that is over; `error` says in one sentence what went wrong."""
+
+    task: Task
+    error: str | None = None
+
+
+class Executor(Protocol):
+    """Runs jobs. Iterating gives each as it ends, and None in between, so that one can look at how
+    the others stand."""
+
+    workers: int
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Ended | None]: ...
+
+
+class Processes:
+    """A process per job, on a core of its own, its output in a log beside its run folder."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or cores()
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Ended | None]:
+        waiting, running = deque(tasks), dict[int, _Process]()
+        deaths: dict[str, int] = {}
+        try:
+            while waiting or running:
+                for slot in range(self.workers):
+                    if waiting and slot not in running:
+                        running[slot] = _Process(waiting.popleft(), _core(slot))
+                time.sleep(TICK)
+                for slot, process in list(running.items()):
+                    if (code := process.handle.poll()) is None:
+                        continue
+                    del running[slot]
+                    process.close()
+                    name = process.task["name"]
+                    if code < 0 and deaths.get(name, 0) < DEATHS:  # killed by a signal
+                        deaths[name] = deaths.get(name, 0) + 1
+                        waiting.append(process.task)
+                    else:
+                        yield Ended(process.task, process.error(code))
+                yield None
+        finally:
+            for process in running.values():
+                process.close()  # which asks it to save its run and to end
+            for process in running.values():
+                process.handle.wait()
+
+
+class _Process:
+    def __init__(self, task: Task, core: int | None) -> None:
+        self.task = task
+        self.log = Path(task["folder"]).with_suffix(".log")
+        store.make_folder(self.log.parent)
+        with store.appending(self.log) as log:
+            self.handle = subprocess.Popen(
+                [sys.executable, "-m", "rspo.bench.work"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=os.environ | ONE_CORE,
+            )
+        assert self.handle.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is dead already, as its code will say
+            self.handle.stdin.write(json.dumps({**task, "core": core}).encode() + b"\n")
+            self.handle.stdin.flush()
+
+    def close(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            if self.handle.stdin is not None:
+                self.handle.stdin.close()
+
+    def error(self, code: int) -> str | None:
+        if code == 0 and store.exists(Path(self.task["folder"]) / RECORD):
+            return None
+        if code == CODE:
+            return "It was interrupted."
+        lines = store.read(self.log, store.METRICS).decode(errors="replace").split("\n")
+        said = next((line for line in reversed(lines) if line.strip()), f"It ended with {code}.")
+        return f"{said.strip()} (all of it: {self.log})"
+
+
+def _core(slot: int) -> int | None:
+    """Which core a job is to stay on, where the system lets one choose."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    usable = sorted(os.sched_getaffinity(0))
+    return usable[slot % len(usable)]

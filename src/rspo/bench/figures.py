@@ -1,0 +1,82 @@
+"""The figures of the benches as SVG."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from rspo.bench import statistics
+from rspo.bench.jobs import Record
+from rspo.bench.results import PAPER, TUNED, cells, settings_of
+from rspo.bench.tables import Bench
+from rspo.core import charts
+from rspo.core.grouped_bars import Bar, grouped_bars
+from rspo.core.lines import Line
+
+STEPS = 50  # places on the axis of a learning curve
+
+
+def bars(bench: Bench, records: Sequence[Record]) -> str:
+    """A group of bars per column, a bar per method, with 95 % intervals."""
+    made = cells(bench, records)
+    groups = {
+        " ".join(filter(None, (column.group, column.title))): {
+            title(c.row.title, c.row.variant, c.settings): Bar(c.mean, c.interval)
+            for c in made
+            if c.column is column
+        }
+        for column in bench.columns
+    }
+    return grouped_bars(heading(bench, records), groups)
+
+
+def curves(
+    curve: Callable[[Record], Mapping[str, Sequence[float]] | None], y: str
+) -> Callable[[Bench, Sequence[Record]], str]:
+    """A figure of one line per method over environment steps: the mean over seeds of what `curve`
+    gives under the name `y`, and its 95 % interval."""
+
+    def draw(bench: Bench, records: Sequence[Record]) -> str:
+        lines = []
+        for row in bench.rows:
+            for of in (TUNED, PAPER):
+                found = [
+                    made
+                    for record in records
+                    if row.made(record) and settings_of(record) == of
+                    if (made := curve(record)) is not None and y in made
+                ]
+                if found:
+                    name = title(row.title, row.variant, of)
+                    lines.append(_mean_line(name, len(lines), found, y))
+        return charts.lines(heading(bench, records), lines, x_label="million environment steps")
+
+    return draw
+
+
+def _mean_line(
+    name: str, colour: int, found: Sequence[Mapping[str, Sequence[float]]], y: str
+) -> Line:
+    """Over as many steps as all seeds have."""
+    least = min(float(curve["steps"][-1]) for curve in found)
+    first = max(float(curve["steps"][0]) for curve in found)
+    x = np.linspace(first, max(least, first), STEPS)
+    values = np.array([np.interp(x, curve["steps"], curve[y]) for curve in found])
+    mean = values.mean(0)
+    if len(values) < 2:
+        return Line(name, colour, x / 1e6, mean)
+    place = np.arange(len(values), dtype=float)
+    low, high = statistics.bootstrap(
+        [place], lambda drawn: values[np.asarray(drawn[0], int)].mean(0), resamples=500
+    )
+    return Line(name, colour, x / 1e6, mean, low, high)
+
+
+def title(method: str, variant: str, settings: str) -> str:
+    """What a key calls a row."""
+    more = [variant] * bool(variant) + ["paper's settings"] * (settings == PAPER)
+    return f"{method} ({', '.join(more)})" if more else method
+
+
+def heading(bench: Bench, records: Sequence[Record]) -> str:
+    quick = any(record["quick"] for record in records)
+    return bench.title + (" (quick version: numbers without meaning)" if quick else "")

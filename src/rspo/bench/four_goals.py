@@ -1,0 +1,130 @@
+"""4-Goals: how many of the four landmarks have a policy of their own, and the best return in the
+hard mode."""
+
+from collections.abc import Sequence
+
+from rspo.bench import figures
+from rspo.bench.jobs import Record
+from rspo.bench.markdown import seeds_of, table
+from rspo.bench.naming import NAMELESS, best_return
+from rspo.bench.tables import Bench, Column, Quick, Row
+
+GOALS, ITERATIONS = 4, 7
+ROWS = (
+    Row("rspo", "RSPO"),
+    Row("no-switch", "No switch"),
+    Row("pg", "PG"),
+    Row("dipg", "DIPG"),
+    Row("pbt-ce", "PBT-CE"),
+    Row("dvd", "DvD"),
+    Row("smerl", "SMERL"),
+    Row("pga-map-elites", "PGA-MAP-Elites", seeds=(100, 101, 102)),
+)
+# Only the hard mode is RND's: it looks for the highest reward, not for many strategies.
+HARD_ROWS = (*ROWS[:-1], Row("rnd", "RND"), ROWS[-1])
+SEEDS = tuple(range(100, 105))
+PGA = {
+    "four-goals-easy": 4.0,
+    "four-goals-medium": 1.6,
+    "four-goals-hard": 1.2,
+}
+QUICK = Quick(seeds=2, iterations=4, steps=204_800)
+
+
+def distinct_after(record: Record) -> list[int]:
+    """How many goals have a good, distant policy of their own after 1, 2, ... iterations. The first
+    good policy of a run is novel whatever it shows; what goes to no one goal is no goal found."""
+    found: set[str] = set()
+    counts = []
+    for policy in record["strategies"]:
+        if policy["status"] == "novel" and policy["descriptor"] != NAMELESS:
+            found.add(policy["descriptor"])
+        counts.append(len(found))
+    return counts
+
+
+def distinct(record: Record) -> float:
+    return float(distinct_after(record)[-1])
+
+
+def _modes(bench: Bench, records: Sequence[Record]) -> str:
+    """After four iterations, in which the paper's RSPO finds them all, and after each of seven."""
+    parts = ["## After four iterations\n"]
+    rows = []
+    for env, row, runs in seeds_of(bench, records):
+        counts = [distinct_after(run)[:GOALS][-1] for run in runs]
+        all_found = f"{sum(count == GOALS for count in counts)} of {len(runs)}"
+        steps = runs[0]["steps"] / 1e6
+        rows.append([env, row.title, f"{steps:.2f}", all_found, " ".join(map(str, counts))])
+    head = ["mode", "method", "million steps of each policy", "all four goals", "each seed"]
+    parts += [table(head, rows), "", "## After each iteration\n"]
+    parts += ["Mean over the seeds that ran seven.\n"]
+    rows = []
+    for env, row, runs in seeds_of(bench, records):
+        whole = [distinct_after(run) for run in runs if len(run["strategies"]) >= ITERATIONS]
+        if whole:
+            means = [sum(column) / len(whole) for column in zip(*whole, strict=True)]
+            rows.append(
+                [env, row.title, str(len(whole)), *(f"{m:.1f}" for m in means[:ITERATIONS])]
+            )
+    head = ["mode", "method", "seeds", *map(str, range(1, ITERATIONS + 1))]
+    return "\n".join([*parts, table(head, rows)])
+
+
+BENCHES = (
+    Bench(
+        name="four-goals-modes",
+        title="4-Goals: distinct strategies found",
+        shows="how many of four landmarks each method finds a policy for, easy, medium and hard",
+        domain="four-goals",
+        rows=ROWS,
+        columns=tuple(
+            Column(
+                mode,
+                f"four-goals-{mode}",
+                distinct,
+                {"rspo": 4.0, "pga-map-elites": PGA[f"four-goals-{mode}"]},
+                digits=1,
+            )
+            for mode in ("easy", "medium", "hard")
+        ),
+        seeds=SEEDS,
+        figure=figures.bars,
+        note=(
+            "Distinct landmarks after a run's last iteration, the mean over seeds and then each "
+            "seed. A goal counts when a policy that is good and keeps its distance reaches it in "
+            "80 % of greedy episodes or more. The paper's figure has bars without numbers; its "
+            "text gives RSPO's, and says that DIPG found four in 4 of 5 runs of the easy mode and "
+            "is no better than PG in the others."
+        ),
+        details=_modes,
+        ceiling=float(GOALS),
+        quick=QUICK,
+    ),
+    Bench(
+        name="four-goals-hard-reward",
+        title="4-Goals, hard mode: the best return",
+        shows="whether a policy to the smallest landmark, which pays 1.3, is among those found",
+        domain="four-goals",
+        rows=HARD_ROWS,
+        columns=(
+            Column(
+                "greedy episodes",
+                "four-goals-hard",
+                best_return,
+                {"rspo": 1.30, "pga-map-elites": 0.98},
+                digits=3,
+            ),
+            Column("sampled episodes", "four-goals-hard", lambda r: best_return(r, ""), digits=3),
+        ),
+        seeds=SEEDS,
+        figure=figures.bars,
+        note=(
+            "The highest mean return over a run's policies (512 episodes each), which an agent "
+            "that heads for the smallest landmark and always reaches it would have at 1.3. The "
+            "paper prints RSPO's and PGA-MAP-Elites'; of the others it says that no-switch reaches "
+            "the second largest landmark."
+        ),
+        quick=QUICK,
+    ),
+)

@@ -1,0 +1,145 @@
+"""One run of a bench: what to train, in which folder, and the record that is kept of it.
+
+A job is a plain function of a configuration and a folder. The folder, once it holds `bench.json`,
+is the proof that it is done, so that carrying it out again is harmless.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rspo.errors import InputError
+from rspo.runs import manifest, store
+
+Record = dict[str, Any]
+"""What is kept of a finished run: its job, settings, strategies, and the measures of its domain."""
+RECORD = "bench.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run, by what sets it apart from all others."""
+
+    env: str
+    method: str
+    seed: int
+    variant: str = ""
+    """What its settings change, in a few words; none for the preset."""
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What to change in the preset, as the keywords of `rspo.discover`."""
+    paper: bool = False
+    """Whether the preset is the paper's settings, or those tuned for this library."""
+    steps: int | None = None
+    """Environment steps of each policy that somebody asked for, instead of the preset's."""
+    usual: int | None = None
+    """Those if nobody asked, where not the preset's."""
+    quick: bool = False
+    domain: str = ""
+    """The file of records that it belongs to; benches of one domain share runs."""
+
+    @property
+    def name(self) -> str:
+        parts = (
+            self.env,
+            self.method,
+            self.variant.replace(" ", "-"),
+            "paper" * self.paper,
+            f"steps{self.steps}" if self.steps else "",
+            "quick" * self.quick,
+            f"seed{self.seed}",
+        )
+        return "-".join(filter(None, parts))
+
+    def config(self) -> dict[str, Any]:
+        """Its whole configuration as plain JSON values."""
+        from rspo.config import merge, to_dict, validate
+        from rspo.presets import preset
+        from rspo.registry import make
+
+        config = merge(
+            preset(self.env, self.method), {"seed": self.seed, **self.settings}, self.name
+        )
+        if steps := self.steps or self.usual:
+            updates = max(round(steps / config.ppo.batch), 1)
+            config = dataclasses.replace(
+                config, ppo=dataclasses.replace(config.ppo, updates=updates)
+            )
+        validate(config, make(self.env).spec)
+        return to_dict(config)
+
+    def described(self) -> Record:
+        """The part of its record that is known before it runs."""
+        names = ("env", "method", "variant", "paper", "quick", "seed")
+        own = {name: getattr(self, name) for name in names}
+        return {"job": self.name, **own, "asked_steps": self.steps}
+
+
+def task(job: Job, home: Path) -> dict[str, Any]:
+    """What a process anywhere needs to carry out a job, as plain JSON values."""
+    return {
+        "name": job.name,
+        "config": job.config(),
+        "folder": str(home / job.name),
+        "domain": job.domain,
+        "record": job.described(),
+    }
+
+
+def finished(folder: Path) -> Record | None:
+    """The record that a finished run left in its folder."""
+    path = folder / RECORD
+    return manifest.readable(store.read_json, path) if store.exists(path) else None
+
+
+def carry_out(task: Mapping[str, Any], quiet: bool = False) -> Record | None:
+    """Run the job, or go on with it, and keep its record; None if it was interrupted."""
+    from rspo import api
+    from rspo.bench.measures import measured
+    from rspo.config import from_dict
+
+    folder, config = Path(task["folder"]), from_dict(task["config"], task["name"])
+    if (record := finished(folder)) is not None:
+        return record
+    if store.exists(folder / "run.json"):
+        begun = check_same(folder, task["config"])
+        more = config.iterations if config.iterations > begun["iterations"] else None
+        archive = api.resume(folder, iterations=more, quiet=quiet)
+    else:
+        archive = api.discover(config.env, config=config, out=folder, quiet=quiet)
+    if archive.interrupted:
+        return None
+    record = {**task["record"], **measured(folder, archive, task["domain"])}
+    store.write(folder / RECORD, store.pack_json(record))
+    return record
+
+
+def check_same(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that a run was begun with; refused if they are others."""
+    begun: Mapping[str, Any] = manifest.read_manifest(folder)["config"]
+    other = difference(begun, config)
+    if other is not None:
+        raise InputError(
+            f"{folder} holds a run with other settings ({other}): move it away, or choose another "
+            "folder with --runs."
+        )
+    return begun
+
+
+def difference(one: Mapping[str, Any], two: Mapping[str, Any]) -> str | None:
+    """The first setting that two configurations both have and that differs; not how many
+    iterations there are to be, for a run can be extended."""
+    plain, other = dict(_flat(one)), dict(_flat(two))
+    for name in plain.keys() & other.keys() - {"iterations"}:
+        if plain[name] != other[name]:
+            return f"{name} is {plain[name]} instead of {other[name]}"
+    return None
+
+
+def _flat(group: Mapping[str, Any], prefix: str = "") -> Any:
+    for name, value in group.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value

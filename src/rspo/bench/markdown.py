@@ -1,0 +1,145 @@
+"""A bench as Markdown: the numbers beside the paper's, whether the ranking agrees, every run."""
+
+from collections.abc import Iterator, Sequence
+
+from rspo.bench.jobs import Record
+from rspo.bench.results import (
+    PAPER,
+    TUNED,
+    Cell,
+    agreement,
+    cell,
+    settings_of,
+    summed_up,
+)
+from rspo.bench.tables import Bench, Column, PaperNumber, Row
+
+QUICK = "**Quick version: a few steps of training only. Its numbers mean nothing.**"
+SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [list(head), ["---"] * len(head), *map(list, rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def page(bench: Bench, records: Sequence[Record], command: str, *, quick: bool) -> str:
+    """The whole file."""
+    parts = [f"# {bench.title}{' (quick version)' * quick}", ""]
+    parts += [QUICK, ""] * quick
+    parts += [f"Made by `{command}`: {bench.shows}.", ""]
+    parts += [bench.note, ""] * bool(bench.note)
+    parts += [line for group in _groups(bench) for line in _group(bench, records, *group)]
+    parts += _summary(bench, records)
+    parts += ["## Does the ranking agree with the paper?", "", *verdict(bench, records), ""]
+    if bench.details is not None and records:
+        parts += [bench.details(bench, records), ""]
+    parts += _missing(bench, records)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _groups(bench: Bench) -> list[tuple[str, list[Column]]]:
+    names = dict.fromkeys(column.group for column in bench.columns)
+    return [(name, [c for c in bench.columns if c.group == name]) for name in names]
+
+
+def _group(
+    bench: Bench, records: Sequence[Record], name: str, columns: Sequence[Column]
+) -> list[str]:
+    """One table: of every column the paper's numbers and those here."""
+    shown = [of for of in (TUNED, PAPER) if any(settings_of(record) == of for record in records)]
+    head = ["method"]
+    for column in columns:
+        head += [f"{column.title}: paper"] * bool(column.paper)
+        head += [f"{column.title}: {SETTINGS[of]}" for of in shown or (TUNED,)]
+    rows = []
+    for row in bench.rows:
+        line = [row.title + (f" ({row.variant})" if row.variant else "")]
+        for column in columns:
+            if column.paper:
+                line.append(_printed(column.paper.get(row.key), column))
+            line += [shown_cell(cell(bench, records, row, column, of)) for of in shown or (TUNED,)]
+        rows.append(line)
+    return [f"## {name}\n"] * bool(name) + [table(head, rows), ""]
+
+
+def _printed(number: PaperNumber | None, column: Column) -> str:
+    if number is None:
+        return ""
+    if column.kind == "found":
+        return "✓" if number else ""
+    if isinstance(number, tuple):
+        return f"{number[0]:.{column.digits}f} ({number[1]:.{column.digits}f})"
+    return f"{number:.{column.digits}f}"
+
+
+def shown_cell(made: Cell | None) -> str:
+    """The mean, its interval, and each seed."""
+    if made is None:
+        return "-"
+    if made.column.kind == "found":
+        return f"{sum(map(int, made.values))} of {len(made.values)}"
+    digits = made.column.digits
+    text = f"{made.mean:.{digits}f}"
+    if made.interval is not None:
+        text += f" [{made.interval[0]:.{digits}f}, {made.interval[1]:.{digits}f}]"
+        text += ": " + " ".join(f"{value:.{digits}f}" for value in made.values)
+    return text
+
+
+def _summary(bench: Bench, records: Sequence[Record]) -> list[str]:
+    lines = summed_up(bench, records)
+    if not lines:
+        return []
+    rows = [
+        [row.title, SETTINGS[of], f"{value:.3f}", f"{low:.3f} to {high:.3f}"]
+        for row, of, value, low, high in lines
+    ]
+    return [
+        "## All columns together",
+        "",
+        f"The interquartile mean over all runs, as a share of {bench.ceiling:g}, and its 95 % "
+        "interval by the stratified bootstrap (rliable's definitions); methods with every column.",
+        "",
+        table(["method", "settings", "interquartile mean", "95 % interval"], rows),
+        "",
+    ]
+
+
+def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
+    """Plain sentences, also where it does not agree."""
+    said = []
+    for of in (TUNED, PAPER):
+        own = [f"With the {SETTINGS[of]}, {line}" for line in agreement(bench, records, of)]
+        said += [f"- {line}" for line in own]
+    if said:
+        return said
+    return ["Too few of the methods that the paper has numbers for are done to tell."]
+
+
+def seeds_of(
+    bench: Bench, records: Sequence[Record], of: str = TUNED
+) -> Iterator[tuple[str, Row, list[Record]]]:
+    """The runs of each environment and row, in the order of their seeds."""
+    for env in bench.envs:
+        for row in bench.rows:
+            runs = [
+                record
+                for record in records
+                if row.made(record) and record["env"] == env and settings_of(record) == of
+            ]
+            if runs:
+                yield env, row, sorted(runs, key=lambda record: record["seed"])
+
+
+def _missing(bench: Bench, records: Sequence[Record]) -> list[str]:
+    """What the bench asks for and nobody has run yet."""
+    done = {(record["env"], record["method"], record["variant"]) for record in records}
+    lacking = []
+    for row in bench.rows:
+        envs = [env for env in bench.envs if (env, row.method, row.variant) not in done]
+        if envs:
+            name = f"{row.title} ({row.variant})" if row.variant else row.title
+            where = "" if len(envs) == len(bench.envs) else f" in {', '.join(envs)}"
+            lacking.append(name + where)
+    return [f"Not run yet: {'; '.join(lacking)}.", ""] if lacking else []

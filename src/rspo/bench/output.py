@@ -1,0 +1,79 @@
+"""The files of a bench: Markdown, CSV, the figure as SVG and PNG, and a page that links every
+run."""
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rspo.bench import markdown
+from rspo.bench.jobs import Record
+from rspo.bench.results import cells, paper_mean
+from rspo.bench.tables import Bench
+from rspo.report.bench import bench_page
+from rspo.runs import store
+
+NO_PNG = "The figure is an SVG alone: `pip install 'rspo[png]'` makes a PNG of it too."
+
+
+def write(
+    bench: Bench, records: Sequence[Record], stem: Path, runs: Path, command: str, quick: bool
+) -> list[Path]:
+    """All files that begin with `stem`; gives those that were written."""
+    store.make_folder(stem.parent)
+    text = markdown.page(bench, records, command, quick=quick)
+    picture = bench.figure(bench, records)
+    page = bench_page(
+        bench.title + " (quick version)" * quick,
+        text,
+        picture,
+        [(record["job"], _report(record, runs, stem.parent)) for record in records],
+    )
+    files = {
+        ".md": text.encode(),
+        ".csv": table(bench, records).encode(),
+        ".svg": picture.encode(),
+        ".html": page.encode(),
+    }
+    if (pixels := png(picture)) is not None:
+        files[".png"] = pixels
+    for suffix, data in files.items():
+        store.write(_with(stem, suffix), data)
+    return [_with(stem, suffix) for suffix in files]
+
+
+def _with(stem: Path, suffix: str) -> Path:
+    return stem.with_name(stem.name + suffix)
+
+
+def table(bench: Bench, records: Sequence[Record]) -> str:
+    """One line per number: of which run, in which column, and what the paper has there."""
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    names = ("bench", "environment", "column", "method", "variant", "settings", "seed")
+    out.writerow([*names, "value", "paper", "quick"])
+    quick = any(record["quick"] for record in records)
+    for made in cells(bench, records):
+        theirs = made.column.paper.get(made.row.key)
+        column = " ".join(filter(None, (made.column.group, made.column.title)))
+        for seed, value in zip(made.seeds, made.values, strict=True):
+            row = (made.row.method, made.row.variant, made.settings, seed, value)
+            paper = "" if theirs is None else paper_mean(theirs)
+            out.writerow([bench.name, made.column.env, column, *row, paper, int(quick)])
+    return text.getvalue()
+
+
+def png(picture: str) -> bytes | None:
+    """The pixels of an SVG, if the extra `png` is installed."""
+    try:
+        import resvg_py
+    except ImportError:
+        return None
+    return bytes(resvg_py.svg_to_bytes(svg_string=picture, zoom=2))
+
+
+def _report(record: Record, runs: Path, beside: Path) -> str | None:
+    """Where the report of a run is, as seen from the page; None if the run is elsewhere."""
+    path = runs / record["job"] / "report.html"
+    return os.path.relpath(path, beside) if store.exists(path) else None

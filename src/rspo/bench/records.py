@@ -1,0 +1,47 @@
+"""The records of finished runs: one JSON line each, a file per domain, shared by its benches."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from rspo.bench.jobs import Job, Record, difference
+from rspo.errors import InputError
+from rspo.runs import store
+
+
+class Records:
+    """One file. Two commands may add to it: each reads it again before it writes, and what a moment
+    of bad luck drops is still in its run folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[str, Record]:
+        """By the job's name."""
+        if not store.exists(self.path):
+            return {}
+        lines = store.read(self.path, store.METRICS).decode().splitlines()
+        records = [store.parse_json(line, self.path) for line in lines if line.strip()]
+        for record in records:
+            if not isinstance(record, dict) or "job" not in record:
+                raise InputError(f"{self.path} is damaged: a line of it is no record of a run.")
+        return {record["job"]: record for record in records}
+
+    def add(self, new: Iterable[Record]) -> None:
+        """In the order of their names, so that a change shows as a change."""
+        records = self.read() | {record["job"]: record for record in new}
+        lines = [json.dumps(records[name]) + "\n" for name in sorted(records)]
+        store.make_folder(self.path.parent)
+        store.write(self.path, "".join(lines).encode())
+
+
+def why_not(record: Record, job: Job) -> str | None:
+    """What is lacking for the record to be the result of the job; None if it is. A record holds as
+    much of its configuration as was kept, and what both have must be the same."""
+    config = job.config()
+    steps = config["ppo"]["updates"] * config["ppo"]["batch"]
+    if record["steps"] != steps:
+        return f"it has {record['steps']:,} steps of training for each policy, not {steps:,}"
+    if len(record["strategies"]) < config["iterations"]:
+        return f"it has {len(record['strategies'])} iterations, not {config['iterations']}"
+    return difference(record.get("config", {}), config)

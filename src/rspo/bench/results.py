@@ -1,0 +1,142 @@
+"""The numbers of a bench, one for each run and column, and what they are together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from rspo.bench import statistics
+from rspo.bench.jobs import Record
+from rspo.bench.tables import Bench, Column, PaperNumber, Row
+
+TUNED, PAPER = "tuned", "paper"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of every seed of a row."""
+
+    row: Row
+    column: Column
+    settings: str
+    seeds: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % by the bootstrap, of the mean; None of a single seed."""
+        if len(self.values) < 2:
+            return None
+        mean = lambda scores: float(np.mean(scores[0]))
+        low, high = statistics.bootstrap([np.array(self.values)], mean)
+        return float(low), float(high)
+
+
+def settings_of(record: Record) -> str:
+    return PAPER if record["paper"] else TUNED
+
+
+def cell(bench: Bench, records: Sequence[Record], row: Row, column: Column, of: str) -> Cell | None:
+    """What all seeds of a row say in a column, with the settings `of` the paper or tuned."""
+    runs = [
+        record
+        for record in records
+        if row.made(record) and record["env"] == column.env and settings_of(record) == of
+    ]
+    pairs = [(run["seed"], column.value(run)) for run in sorted(runs, key=lambda r: r["seed"])]
+    known = [(seed, float(value)) for seed, value in pairs if value is not None]
+    if not known:
+        return None
+    seeds, values = zip(*known, strict=True)
+    return Cell(row, column, of, seeds, values)
+
+
+def cells(bench: Bench, records: Sequence[Record]) -> list[Cell]:
+    """All that there are."""
+    found = [
+        cell(bench, records, row, column, of)
+        for column in bench.columns
+        for row in bench.rows
+        for of in (TUNED, PAPER)
+    ]
+    return [one for one in found if one is not None]
+
+
+def summed_up(
+    bench: Bench, records: Sequence[Record]
+) -> list[tuple[Row, str, float, float, float]]:
+    """Of each row that has all columns: the interquartile mean over all its runs, as a share of the
+    ceiling, and its interval."""
+    if bench.ceiling is None:
+        return []
+    made = cells(bench, records)
+    lines = []
+    for row in bench.rows:
+        for of in (TUNED, PAPER):
+            own = [c for c in made if c.row is row and c.settings == of]
+            if len(own) == len(bench.columns):
+                scores = [np.array(c.values) / bench.ceiling for c in own]
+                low, high = statistics.bootstrap(scores)
+                lines.append((row, of, statistics.aggregate(scores), float(low), float(high)))
+    return lines
+
+
+def paper_mean(number: PaperNumber) -> float:
+    return number[0] if isinstance(number, tuple) else number
+
+
+def agreement(bench: Bench, records: Sequence[Record], of: str = TUNED) -> list[str]:
+    """In plain words, column by column: are the methods in the paper's order?"""
+    made = [c for c in cells(bench, records) if c.settings == of]
+    return [
+        sentence
+        for column in bench.columns
+        if (sentence := _ordered(column, [c for c in made if c.column is column]))
+    ]
+
+
+def _ordered(column: Column, made: Sequence[Cell]) -> str | None:
+    known = [(c, paper_mean(column.paper[c.row.key])) for c in made if c.row.key in column.paper]
+    if column.kind == "found":
+        return _ticked(column, known)
+    same, tied, other = 0, 0, []
+    for (one, theirs), (two, others) in combinations(known, 2):
+        if theirs == others:
+            continue
+        first, second = (one, two) if theirs > others else (two, one)
+        if first.mean > second.mean:
+            same += 1
+        elif first.mean == second.mean:
+            tied += 1
+        else:
+            other.append(f"{first.row.title} is above {second.row.title} there and below it here")
+    pairs = same + tied + len(other)
+    title = " ".join(filter(None, (column.group, column.title)))
+    if not pairs:
+        return None
+    if same == pairs:
+        return f"{title}: the order of methods is the paper's ({pairs} pairs)."
+    parts = [f"{same} of {pairs} pairs of methods are in the paper's order"]
+    parts += [f"{tied} are equal here"] * bool(tied)
+    return f"{title}: {', '.join([*parts, *other])}."
+
+
+def _ticked(column: Column, known: Sequence[tuple[Cell, float]]) -> str | None:
+    """Where most seeds here say otherwise than the paper's tick, or no tick."""
+    if not known:
+        return None
+    tell = lambda c: f"{c.row.title} ({sum(map(int, c.values))} of {len(c.values)} seeds)"
+    more = [tell(c) for c, tick in known if not tick and c.mean > 0.5]
+    less = [tell(c) for c, tick in known if tick and c.mean < 0.5]
+    if not more and not less:
+        return f"{column.title}: as in the paper ({len(known)} methods)."
+    parts = [f"found here without a tick in the paper by {', '.join(more)}"] * bool(more)
+    parts += [f"ticked in the paper and not found on most seeds here by {', '.join(less)}"] * bool(
+        less
+    )
+    return f"{column.title}: {'; '.join(parts)}."

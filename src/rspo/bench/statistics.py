@@ -1,0 +1,55 @@
+"""Statistics of few seeds, as rliable defines them (Agarwal et al. 2021, "Deep reinforcement
+learning at the edge of the statistical precipice").
+
+Scores are a list of tasks, each an array of its runs: seeds of one method on one environment. The
+numbers of runs may differ between tasks.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+Scores = Sequence[np.ndarray]
+LEVEL = 0.95
+RESAMPLES = 2000
+
+
+def interquartile_mean(values: np.ndarray) -> float:
+    """The mean of the middle half: of n values, the n // 4 lowest and as many highest are left
+    out."""
+    ordered = np.sort(np.asarray(values, float).ravel())
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def aggregate(scores: Scores) -> float:
+    """The interquartile mean over all runs of all tasks."""
+    return interquartile_mean(np.concatenate([np.ravel(task) for task in scores]))
+
+
+def bootstrap(
+    scores: Scores,
+    statistic: Callable[[Scores], np.ndarray | float] = aggregate,
+    *,
+    level: float = LEVEL,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of a confidence interval by the stratified bootstrap: runs are drawn with
+    replacement within each task, and the interval is between percentiles of the statistic."""
+    rng = np.random.default_rng(seed)
+    tasks = [np.ravel(task) for task in scores]
+    drawn = [
+        statistic([task[rng.integers(len(task), size=len(task))] for task in tasks])
+        for _ in range(resamples)
+    ]
+    tail = (1 - level) / 2
+    low, high = np.quantile(np.asarray(drawn, float), (tail, 1 - tail), axis=0)
+    return low, high
+
+
+def performance_profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
+    """The share of runs, of all tasks together, whose score is above each threshold. Where tasks
+    have unequally many runs, each task weighs the same."""
+    shares = [(np.ravel(task)[:, None] > thresholds).mean(0) for task in scores]
+    return np.mean(shares, axis=0)

@@ -1,0 +1,143 @@
+"""What a bench is: runs to make, numbers to take from each, and the paper's numbers beside them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rspo.bench.jobs import Job, Record
+
+PaperNumber = float | tuple[float, float]
+"""A mean, or a mean and its deviation over seeds."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method, or one of its variants."""
+
+    method: str
+    title: str
+    """As the paper calls it."""
+    variant: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    seeds: tuple[int, ...] | None = None
+    """Those to run, if others than the bench's."""
+
+    @property
+    def key(self) -> str:
+        return ", ".join(filter(None, (self.method, self.variant)))
+
+    def made(self, record: Record) -> bool:
+        """Whether a record belongs to this row."""
+        return (record["method"], record["variant"]) == (self.method, self.variant)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of a run in one environment."""
+
+    title: str
+    env: str
+    value: Callable[[Record], float | None]
+    """None where the run has no such number."""
+    paper: Mapping[str, PaperNumber] = field(default_factory=dict)
+    """By the key of a row; only what the paper prints, never what its figures seem to show."""
+    digits: int = 2
+    kind: Literal["number", "found"] = "number"
+    """Of "found" it is 1 if a run found it and else 0."""
+    group: str = ""
+    """Columns of one group make a table of their own."""
+
+
+@dataclass(frozen=True)
+class Quick:
+    """What is left of a bench where numbers do not matter."""
+
+    seeds: int = 1
+    iterations: int = 2
+    steps: int = 32768
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One table or figure of the paper."""
+
+    name: str
+    title: str
+    shows: str
+    domain: str
+    rows: tuple[Row, ...]
+    columns: tuple[Column, ...]
+    seeds: tuple[int, ...]
+    figure: Callable[["Bench", Sequence[Record]], str]
+    """The picture as SVG text, from the records of the bench."""
+    note: str = ""
+    """What a reader of the table must know."""
+    details: Callable[["Bench", Sequence[Record]], str] | None = None
+    """More Markdown below the table."""
+    ceiling: float | None = None
+    """The best that a column can be, if all columns are the same number; then the columns are
+    summed up as shares of it."""
+    quick: Quick = Quick()
+
+    @property
+    def envs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(column.env for column in self.columns))
+
+    def row_of(self, record: Record) -> Row | None:
+        return next((row for row in self.rows if row.made(record)), None)
+
+    def jobs(
+        self,
+        *,
+        methods: Sequence[str] = (),
+        seeds: Sequence[int] = (),
+        steps: int | None = None,
+        paper: bool = False,
+        quick: bool = False,
+    ) -> list[Job]:
+        """Those to run; one seed after the other, so that what is done so far can be compared."""
+        rows = [row for row in self.rows if not methods or row.method in methods]
+        everyone = list(dict.fromkeys(s for row in rows for s in row.seeds or self.seeds))
+        chosen = list(seeds) or (everyone[: self.quick.seeds] if quick else everyone)
+        return [
+            self._job(row, env, seed, steps, paper, quick)
+            for seed in chosen
+            for env in self.envs
+            for row in rows
+            if seeds or seed in (row.seeds or self.seeds)
+        ]
+
+    def _job(
+        self, row: Row, env: str, seed: int, steps: int | None, paper: bool, quick: bool
+    ) -> Job:
+        settings = dict(row.settings)
+        if quick:
+            settings["iterations"] = self.quick.iterations
+            settings["judge"] = {"episodes": 32}
+        return Job(
+            env,
+            row.method,
+            seed,
+            row.variant,
+            settings,
+            paper,
+            steps,
+            self.quick.steps if quick else None,
+            quick,
+            domain_of(env),
+        )
+
+
+DOMAINS = {
+    "four-goals": ("four-goals-easy", "four-goals-medium", "four-goals-hard"),
+    "monster-hunt": ("monster-hunt",),
+    "escalation": ("escalation",),
+    "mujoco": ("half-cheetah", "hopper", "walker2d", "humanoid"),
+    "point": ("point",),
+    "smac": ("2m_vs_1z", "2c_vs_64zg"),
+}
+
+
+def domain_of(env: str) -> str:
+    """The file of records that runs in this environment go to."""
+    return next(domain for domain, envs in DOMAINS.items() if env in envs)

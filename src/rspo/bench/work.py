@@ -1,0 +1,45 @@
+"""The process of one job: `python -m rspo.bench.work`, with the task as one line of JSON on its
+standard input.
+
+That pipe stays open while whoever started it is there. Its end means that nobody waits for the
+result any more: the run is saved and the process ends, as after Ctrl-C.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from typing import NoReturn
+
+from rspo.core import interrupt
+from rspo.errors import RspoError
+
+
+def main() -> NoReturn:
+    interrupt.own_process()
+    task = json.loads(sys.stdin.readline())
+    if (core := task.get("core")) is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {core})
+    threading.Thread(target=_watch, name="rspo-parent", daemon=True).start()
+    from rspo.bench.jobs import carry_out
+
+    try:
+        code = interrupt.CODE if carry_out(task) is None else 0
+    except RspoError as error:
+        print(error, file=sys.stderr)
+        code = error.exit_code
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    # To take down the interpreter under threads that still compute may crash.
+    os._exit(code)
+
+
+def _watch() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)  # a shell's background ignores SIGINT
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Bars side by side in groups, with intervals, as SVG: the kind of figure that compares methods."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from rspo.core import charts, svg
+from rspo.core.axes import bounds, nice_ticks, number
+
+HEIGHT, THICK, SPACE, LEFT, TOP = 200, 16, 28, 46, 12
+
+
+class Bar(NamedTuple):
+    """A value, perhaps with an interval around it."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+
+
+def grouped_bars(title: str, groups: Mapping[str, Mapping[str, Bar]]) -> str:
+    """One group of bars per entry; a name has the same colour in all of them, and stands in the
+    key."""
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    drawn = [bar for group in groups.values() for bar in group.values()]
+    ends = np.array([0.0, *(v for bar in drawn for v in (bar.value, *(bar.interval or ())))])
+    ticks = nice_ticks(*bounds([ends]))
+    low, high = ticks[0], ticks[-1]
+    y = lambda value: HEIGHT * (high - value) / (high - low)
+    wide = max(len(names) * THICK, *(len(label) * charts.CHARACTER for label in groups)) + SPACE
+    width = len(groups) * wide
+    parts = []
+    for value in ticks:
+        rule = {"x1": 0, "x2": width, "y1": y(value), "y2": y(value)}
+        parts.append(svg.element("line", class_="grid", **rule))
+        parts.append(svg.text(number(value), -6, y(value) + 4, text_anchor="end"))
+    for g, (label, group) in enumerate(groups.items()):
+        middle = (g + 0.5) * wide
+        for i, name in enumerate(names):
+            if name in group:
+                x = middle + (i - len(names) / 2) * THICK
+                parts.append(_bar(x, y, group[name], i, f"{label}, {name}"))
+        parts.append(svg.text(label, middle, HEIGHT + 16, text_anchor="middle"))
+    for i, name in enumerate(names):
+        square = svg.element("rect", width=12, height=12, **_look(i))
+        parts.append(svg.group(width + 16, 20 * i, square, svg.text(name, 18, 10)))
+    key = 40 + charts.CHARACTER * max(map(len, names), default=0)
+    tall = max(HEIGHT + 24, 20 * len(names)) + TOP
+    return charts.page(title, LEFT + width + key, tall, svg.group(LEFT, TOP, *parts))
+
+
+def _bar(x: float, y: Callable[[float], float], bar: Bar, colour: int, said: str) -> str:
+    top, base = sorted((y(bar.value), y(0.0)))
+    drawn = svg.element(
+        "rect",
+        svg.title(f"{said}: {charts.short(bar.value)}"),
+        x=x + 1,
+        y=top,
+        width=THICK - 2,
+        height=max(base - top, 1.0),
+        **_look(colour),
+    )
+    if bar.interval is None:
+        return drawn
+    middle, low, high = (svg.length(v) for v in (x + THICK / 2, *map(y, bar.interval)))
+    left = svg.length(x + THICK / 2 - 3)
+    whisker = f"M{middle} {low}V{high}M{left} {low}h6M{left} {high}h6"
+    return drawn + svg.element("path", class_="frame", d=whisker)
+
+
+def _look(colour: int) -> dict[str, str | float | None]:
+    """The eighth colour and those after it are the first ones again, paler."""
+    return {
+        "class_": f"c{colour % len(svg.COLOURS)}",
+        "fill": "currentColor",
+        "fill_opacity": None if colour < len(svg.COLOURS) else 0.45,
+    }

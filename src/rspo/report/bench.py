@@ -1,0 +1,54 @@
+"""The page of a bench: its figure, its tables, and a link to the report of every run."""
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from rspo.report.render import render
+from rspo.report.words import CITATION
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of a page."""
+
+    kind: str  # "heading", "text", "table" or "list"
+    text: str = ""
+    lines: list[list[str]] = field(default_factory=list)
+
+
+def bench_page(title: str, text: str, picture: str, runs: Sequence[tuple[str, str | None]]) -> str:
+    """The page as text; `runs` are names with the address of each one's report, if it is there."""
+    data = base64.b64encode(picture.encode()).decode()
+    return render(
+        "bench.html.j2",
+        title=title,
+        blocks=list(blocks(text))[1:],  # the first heading is the title
+        picture=Markup(f"data:image/svg+xml;base64,{data}"),
+        runs=runs,
+        citation=CITATION,
+    )
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The pieces of Markdown as the benches write it: headings, paragraphs, lists and tables."""
+    for part in text.split("\n\n"):
+        lines = [_plain(line) for line in part.strip().split("\n")]
+        if lines[0].startswith("#"):
+            yield Block("heading", lines[0].lstrip("# "))
+            lines = lines[1:]
+        if not lines or not lines[0]:
+            continue
+        if lines[0].startswith("|"):
+            rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+            yield Block("table", lines=[rows[0], *rows[2:]])
+        elif lines[0].startswith("- "):
+            yield Block("list", lines=[[line.removeprefix("- ")] for line in lines])
+        else:
+            yield Block("text", " ".join(lines))
+
+
+def _plain(line: str) -> str:
+    return line.replace("**", "").replace("`", "")
