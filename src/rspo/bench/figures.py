@@ -36,7 +36,7 @@ def curves(
     gives under the name `y`, and its 95 % interval."""
 
     def draw(bench: Bench, records: Sequence[Record]) -> str:
-        lines = []
+        lines: list[Line] = []
         for row in bench.rows:
             for of in (TUNED, PAPER):
                 found = [

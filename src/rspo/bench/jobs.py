@@ -112,7 +112,7 @@ def carry_out(task: Mapping[str, Any], quiet: bool = False) -> Record | None:
         return None
     record = {**task["record"], **measured(folder, archive, task["domain"])}
     store.write(folder / RECORD, store.pack_json(record))
-    return record
+    return finished(folder)
 
 
 def check_same(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,132 @@
+"""`rspo bench` from the command line, with jobs carried out in this process."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import product
+from rspo.bench import catalogue, command
+from rspo.bench.executors import Ended, Task
+from rspo.bench.jobs import carry_out
+from rspo.bench.records import Records
+from rspo.cli import bench as cli
+from rspo.errors import InputError
+
+NAME = "four-goals-modes"
+
+
+class InProcess:
+    """Carries out jobs here and now; those whose names have `bad` in them fail."""
+
+    workers = 1
+
+    def __init__(self, bad: str = "nothing") -> None:
+        self.bad, self.ran = bad, list[str]()
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Ended | None]:
+        for task in tasks:
+            yield None
+            self.ran.append(task["name"])
+            if self.bad in task["name"]:
+                yield Ended(task, "It broke.")
+            else:
+                carry_out(task, quiet=True)
+                yield Ended(task)
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bench with one environment, two methods and the settings of the other tests."""
+    bench = catalogue.BENCHES[NAME]
+    rows = tuple(
+        dataclasses.replace(row, settings=product.SETTINGS)
+        for row in bench.rows
+        if row.method in ("rspo", "pg")
+    )
+    small = dataclasses.replace(bench, rows=rows, columns=bench.columns[:1], seeds=(100,))
+    monkeypatch.setitem(catalogue.BENCHES, NAME, small)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> None:
+    options = command.Options(out=tmp_path / "results", runs=tmp_path / "runs")
+    said: list[str] = []
+    broken = InProcess(bad="-pg-")
+    failed = command.run_bench(NAME, options, broken, said.append)
+    assert failed == ["four-goals-easy-pg-seed100: It broke."]
+    assert len(broken.ran) == 2
+    assert any(re.search(r"1 of 2 done, about \d+ min left", line) for line in said)
+
+    whole = InProcess()
+    assert command.run_bench(NAME, options, whole, said.append) == []
+    assert whole.ran == ["four-goals-easy-pg-seed100"]
+    names = {path.name for path in options.out.iterdir()}
+    made = {f"{NAME}.{suffix}" for suffix in ("md", "csv", "svg", "png", "html")}
+    assert names == made | {"four-goals.jsonl"}
+    assert (options.out / f"{NAME}.png").read_bytes().startswith(b"\x89PNG")
+    page = (options.out / f"{NAME}.html").read_text()
+    link = re.search(r'href="([^"]*rspo-seed100/report.html)"', page)
+    assert link is not None
+    assert (options.out / link[1]).is_file()
+    assert set(Records(options.out / "four-goals.jsonl").read()) == {
+        "four-goals-easy-rspo-seed100",
+        "four-goals-easy-pg-seed100",
+    }
+
+    nothing = InProcess()  # and a third time, without the run folders: the records are enough
+    again = dataclasses.replace(options, runs=tmp_path / "elsewhere")
+    assert command.run_bench(NAME, again, nothing, said.append) == []
+    assert nothing.ran == []
+
+
+@pytest.mark.usefixtures("tiny")
+def test_what_was_trained_otherwise_is_run_again(tmp_path: Path) -> None:
+    options = command.Options(("rspo",), out=tmp_path / "results", runs=tmp_path / "runs")
+    command.run_bench(NAME, options, InProcess(), lambda _: None)
+    (record,) = Records(options.out / "four-goals.jsonl").read().values()
+    Records(options.out / "four-goals.jsonl").add([record | {"steps": 7}])
+    said: list[str] = []
+    elsewhere = dataclasses.replace(options, runs=tmp_path / "new")
+    again = InProcess()
+    command.run_bench(NAME, elsewhere, again, said.append)
+    assert again.ran == [record["job"]]
+    assert any("is run again: it has 7 steps" in line for line in said)
+
+
+def test_methods_that_are_not_there_yet_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = catalogue.BENCHES[NAME]
+    monkeypatch.setattr(command.METHODS, "_entries", {"rspo": object(), "pg": object()})
+    monkeypatch.setattr(command.METHODS, "summaries", lambda: {"rspo": "", "pg": ""})
+    said: list[str] = []
+    jobs = command.chosen_jobs(bench, command.Options(), said.append)
+    assert {job.method for job in jobs} == {"rspo", "pg"}
+    assert said[0].startswith("Left out, for this version of rspo does not have them: no-switch")
+
+
+def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.bench(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(catalogue.BENCHES)
+    assert re.search(r"\(about .* min, \d+ runs\)$", lines[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "needs a name"),
+        (["four-goals-mode"], "Did you mean 'four-goals-modes'"),
+        ([NAME, "--methods", "rsp"], "has no method 'rsp'. Did you mean 'rspo'"),
+        ([NAME, "--steps", "0"], "--steps is 0"),
+        ([NAME, "--seeds", "-1"], "--seeds has -1"),
+        ([NAME, "--jobs", "0"], "--jobs is 0"),
+        ([NAME, "--address", "here:1"], "--address is for"),
+        ([NAME, "--executor", "slurm"], "must be one of"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)) as caught:
+        cli.bench(arguments)
+    assert "\n" not in str(caught.value)

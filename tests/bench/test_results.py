@@ -1,0 +1,129 @@
+"""Tables, figures and words of a bench, from hand-made records."""
+
+import csv
+import io
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+import pytest
+
+from handmade import cells, policy, record
+from rspo.bench import figures, markdown, output
+from rspo.bench.jobs import Record
+from rspo.bench.results import agreement, cell, summed_up
+from rspo.bench.tables import Bench, Column, Row
+
+best = lambda run: float(run["strategies"][0]["return_mean"])
+BENCH = Bench(
+    name="returns",
+    title="Returns",
+    shows="who earns most",
+    domain="four-goals",
+    rows=(
+        Row("rspo", "RSPO"),
+        Row("pg", "PG"),
+        Row("rspo", "RSPO", "alpha 0.6"),
+        Row("rnd", "RND"),
+    ),
+    columns=(
+        Column("easy", "four-goals-easy", best, {"rspo": 4.0, "pg": (1.5, 0.25), "rnd": 1.0}),
+        Column("hard", "four-goals-hard", best, {"rspo": 4.0, "pg": 1.0}),
+    ),
+    seeds=(100, 101),
+    figure=figures.bars,
+    ceiling=4.0,
+)
+
+
+def run(env: str, method: str, seed: int, value: float, **more: object) -> Record:
+    return record(f"four-goals-{env}", method, seed, policy("up", return_mean=value), **more)
+
+
+RECORDS = [
+    run("easy", "rspo", 101, 3.0),
+    run("easy", "rspo", 100, 2.0),
+    run("easy", "pg", 100, 1.0),
+    run("easy", "rspo", 100, 3.5, paper=True),
+    run("easy", "rspo", 100, 0.5, variant="alpha 0.6"),
+    run("hard", "rspo", 100, 1.0),
+    run("hard", "pg", 100, 2.0),
+]
+
+
+def test_a_cell_has_every_seed_of_its_row_in_order() -> None:
+    made = cell(BENCH, RECORDS, BENCH.rows[0], BENCH.columns[0], "tuned")
+    assert made is not None
+    assert (made.seeds, made.values, made.mean) == ((100, 101), (2.0, 3.0), 2.5)
+    assert made.interval == (2.0, 3.0)
+    assert cell(BENCH, RECORDS, BENCH.rows[3], BENCH.columns[0], "tuned") is None
+
+
+def test_the_paper_its_settings_and_ours_are_columns_of_their_own() -> None:
+    page = markdown.page(BENCH, RECORDS, "rspo bench returns", quick=False)
+    head = cells(page, "method")[0]
+    assert head[1:4] == ["easy: paper", "easy: tuned settings", "easy: paper's settings"]
+    assert cells(page, "RSPO")[0][1:4] == ["4.00", "2.50 [2.00, 3.00]: 2.00 3.00", "3.50"]
+    assert cells(page, "PG")[0][1:3] == ["1.50 (0.25)", "1.00"]
+    assert cells(page, "RSPO (alpha 0.6)")[0][1:3] == ["", "0.50"]
+    assert "quick" not in page.lower()
+
+
+def test_a_quick_version_says_so() -> None:
+    quick = [one | {"quick": True} for one in RECORDS]
+    page = markdown.page(BENCH, quick, "rspo bench returns --quick", quick=True)
+    assert page.startswith("# Returns (quick version)")
+    assert markdown.QUICK in page
+    assert "numbers without meaning" in figures.bars(BENCH, quick)
+    assert output.table(BENCH, quick).splitlines()[1].endswith(",1")
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        (RECORDS, "easy: the order of methods is the paper's (1 pairs)."),
+        (
+            RECORDS,
+            "hard: 0 of 1 pairs of methods are in the paper's order, RSPO is above PG there and "
+            "below it here.",
+        ),
+        (
+            [run("easy", "rspo", 100, 1.0), run("easy", "pg", 100, 1.0)],
+            "easy: 0 of 1 pairs of methods are in the paper's order, 1 are equal here.",
+        ),
+    ],
+)
+def test_the_ranking_is_compared_in_words(records: Sequence[Record], said: str) -> None:
+    assert said in agreement(BENCH, records)
+
+
+def test_too_little_to_tell_is_said() -> None:
+    page = markdown.page(BENCH, RECORDS[:1], "rspo bench returns", quick=False)
+    assert "Too few of the methods" in page
+    assert "Not run yet: RSPO in four-goals-hard; PG; RSPO (alpha 0.6); RND." in page
+
+
+def test_only_rows_with_every_column_are_summed_up() -> None:
+    lines = summed_up(BENCH, RECORDS)
+    assert [(row.key, of) for row, of, *_ in lines] == [("rspo", "tuned"), ("pg", "tuned")]
+    assert lines[0][2] == pytest.approx(0.5)  # of 1, 2 and 3 of 4, none of which is left out
+
+
+def test_the_table_has_one_line_per_number() -> None:
+    rows = list(csv.DictReader(io.StringIO(output.table(BENCH, RECORDS))))
+    assert len(rows) == len(RECORDS)
+    assert rows[0]["value"] == "2.0"
+    assert rows[0]["paper"] == "4.0"
+    assert {row["settings"] for row in rows} == {"tuned", "paper"}
+
+
+def test_the_figure_has_a_bar_per_method_and_a_whisker_where_there_are_seeds() -> None:
+    root = ElementTree.fromstring(figures.bars(BENCH, RECORDS))
+    assert len(root.findall(".//{*}rect/{*}title")) == 6
+    assert len(root.findall(".//{*}path")) == 1
+    tallest = max(float(bar.get("height", 0)) for bar in root.findall(".//{*}rect[{*}title]"))
+    assert tallest == pytest.approx(200 * 3.5 / 4)
+
+
+def test_nothing_done_yet_is_no_error() -> None:
+    assert "Not run yet" in markdown.page(BENCH, [], "rspo bench returns", quick=False)
+    ElementTree.fromstring(figures.bars(BENCH, []))
