@@ -88,7 +88,7 @@ def reward_error(model, trajectory, cap=None):
     table = np.zeros(trajectory.action.shape)
     for t, n, a in np.ndindex(table.shape):
         if trajectory.counted[t, n, a]:
-            one_hot = np.eye(model.actions)[trajectory.action[t, n, a]]
+            one_hot = np.eye(model.space.n)[trajectory.action[t, n, a]]
             predicted = forward(model.net, np.concatenate([trajectory.obs[t, n, a], one_hot]))[0]
             error = (predicted - trajectory.reward[t, n, a]) ** 2
             table[t, n, a] = error if cap is None else min(error, cap)

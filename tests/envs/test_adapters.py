@@ -176,7 +176,7 @@ class Zoo(pettingzoo.ParallelEnv):
 
 @pytest.mark.parametrize("end", [3, 9])
 def test_agents_may_leave_one_by_one(end):
-    played = collect(ParallelWorld(lambda: Zoo(end)), uniform_policy(1, continuous=True), 3, KEY)
+    played = collect(ParallelWorld(lambda: Zoo(end)), uniform_policy(Box((-1.0,), (1.0,))), 3, KEY)
     np.testing.assert_array_equal(played.obs[:, 0, 0, 0], [0, 1, 2, 3])
     np.testing.assert_array_equal(played.obs[:, 0, 1, 0], [0, 1, 1, 1])
     np.testing.assert_array_equal(played.obs[:, 0, :, 1], [[0, 1]] * 4)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import plain
 from rspo.core.members import alone, member
 from rspo.core.policies import init_policy, uniform_policy
+from rspo.core.spaces import Discrete
 from rspo.methods.base import Plan, Setup
 from rspo.methods.reward_model import Predictor, RewardModel, fit, init_predictor
 from rspo.methods.rspo import RSPO
@@ -26,7 +27,7 @@ error = jax.jit(lambda model, trajectory: model.error(trajectory.samples))
 def test_error_is_the_squared_difference_on_the_steps_that_count(seed, padding):
     rng = np.random.default_rng(seed)
     trajectory = plain.random_trajectory(rng, padding=padding)
-    model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), 4)
+    model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), Discrete(4))
     np.testing.assert_allclose(
         error(model, trajectory), plain.reward_error(model, trajectory), rtol=1e-3, atol=1e-4
     )
@@ -71,7 +72,7 @@ def test_steps_that_do_not_count_are_not_learned():
     trajectory = plain.random_trajectory(rng, padding=False)
     elsewhere = np.where(trajectory.live[..., None], trajectory.reward, np.float32(1e3))
     tampered = dataclasses.replace(trajectory, reward=elsewhere)
-    model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), 4)
+    model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), Discrete(4))
     one, other = (fitted(model, [played], 20) for played in (trajectory, tampered))
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
@@ -83,7 +84,7 @@ def test_every_batch_of_episodes_weighs_by_its_steps():
         jax.tree.map(lambda x, s=s: x[s] if x.ndim == 3 and x.shape[0] == 6 else x[:, s], whole)
         for s in HALVES
     ]
-    model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), 4)
+    model = RewardModel(plain.random_mlp(rng, (3 + 4, 5, 1)), Discrete(4))
     one, other = fitted(model, [whole], 20), fitted(model, halves, 20)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4), one, other)
 

@@ -56,7 +56,7 @@ class Case:
         self.trajectory.reward[:, 0] *= outlier
         self.policies = [plain.random_policy(rng, OBS, ACTIONS) for _ in range(CAPACITY)]
         self.models = [
-            RewardModel(plain.random_mlp(rng, (OBS + ACTIONS, 5, 1)), ACTIONS)
+            RewardModel(plain.random_mlp(rng, (OBS + ACTIONS, 5, 1)), Discrete(ACTIONS))
             for _ in range(CAPACITY)
         ]
         self.nll = [

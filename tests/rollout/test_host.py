@@ -166,7 +166,9 @@ def test_a_policy_in_plain_numpy_is_the_same_policy(space, normalize, memory):
 
 
 def test_uniform_play_fills_the_box():
-    played = collect(Rows(horizon=50, ends=99), uniform_policy(2, continuous=True), 40, KEY)
+    played = collect(
+        Rows(horizon=50, ends=99), uniform_policy(Box((-1.0,) * 2, (1.0,) * 2)), 40, KEY
+    )
     assert np.abs(played.action).max() <= 1
     np.testing.assert_allclose(played.action.mean((0, 1)), 0, atol=0.06)
     np.testing.assert_allclose(played.action.std((0, 1)), 3**-0.5, atol=0.03)

@@ -15,6 +15,7 @@ from rspo.errors import InputError
 from rspo.search.diversity import (
     Categoricals,
     Gaussians,
+    MultiCategoricals,
     dvd_diversity,
     matching_p,
     population_diversity,
@@ -208,6 +209,20 @@ def test_categoricals_in_loops(seed: int) -> None:
         )
         np.testing.assert_allclose(found.matrix, np.exp(-np.array(distances) / 0.5), rtol=1e-10)
         assert found.value == pytest.approx(np.linalg.det(np.array(found.matrix)), abs=1e-12)
+
+
+@given(seed=seeds)
+def test_several_choices_at_once_are_one_among_all_combinations(seed: int) -> None:
+    logits = np.random.default_rng(seed).normal(size=(3, 5, 2, 4))
+    logits[:, :, 0, 3] = -np.inf  # the first choice is among three
+    joint = (logits[:, :, 0, :, None] + logits[:, :, 1, None, :]).reshape(3, 5, 16)
+    several = population_diversity(MultiCategoricals(logits), p=1.0, source=SOURCE)
+    one = population_diversity(Categoricals(joint), p=1.0, source=SOURCE)
+    np.testing.assert_allclose(several.matrix, one.matrix, rtol=1e-9)
+    with pytest.raises(InputError, match="several choices at once"):
+        population_diversity(
+            MultiCategoricals(logits), p=1.0, source=SOURCE, divergence="jensen-shannon"
+        )
 
 
 def test_masked_choices() -> None:

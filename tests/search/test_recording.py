@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import rspo
 from pages import Linkage, Undrawn
 from rspo.core.policies import uniform_policy
+from rspo.core.spaces import Box
 from rspo.core.types import Shape, Trajectory
 from rspo.envs.base import Env, at
 from rspo.runs import store
@@ -141,7 +142,7 @@ def test_continuous_actions_get_a_histogram_for_each_dimension() -> None:
     action[1, 0, 0] = (-7.0, 0.999)
     blank = np.zeros((2, 1))
     trajectory = Trajectory(blank, action, blank, blank, blank, np.ones((2, 1), bool), blank, blank)
-    shares = histogram(None, trajectory)
+    shares = histogram(Box((-1.0,) * 2, (1.0,) * 2), trajectory)
     assert shares.shape == (2, BINS)
     assert (shares[0, 0], shares[0, 15], shares[1, 15], shares[1, -1]) == (0.5, 0.5, 0.5, 0.5)
     np.testing.assert_allclose(shares.sum(-1), 1)

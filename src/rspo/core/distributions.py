@@ -4,6 +4,8 @@ share."""
 import math
 from typing import Any, Literal, NamedTuple
 
+from rspo.core.spaces import Discrete, MultiDiscrete
+
 Array = Any  # numpy.ndarray or jax.Array
 FORBIDDEN = (
     -1e9
@@ -75,6 +77,62 @@ class Categorical(NamedTuple):
         return -xp.sum(xp.exp(log_probs) * log_probs, axis=-1)
 
 
+class MultiCategorical(NamedTuple):
+    """Several independent choices at once. They stand in one table, [..., D, K] for D choices among
+    K at most; where one has fewer, the rest of its row is masked."""
+
+    each: Categorical
+
+    @property
+    def noise(self) -> Noise:
+        return self.each.noise
+
+    def sample(self, uniform: Array) -> Array:
+        """A number for each choice: [..., D]."""
+        return self.each.sample(uniform)
+
+    def mode(self) -> Array:
+        return self.each.mode()
+
+    def log_prob(self, action: Array) -> Array:
+        log_probs = self.each.log_prob(action)
+        return log_probs.__array_namespace__().sum(log_probs, axis=-1)
+
+    def entropy(self) -> Array:
+        entropies = self.each.entropy()
+        return entropies.__array_namespace__().sum(entropies, axis=-1)
+
+
+def choosing(
+    space: Discrete | MultiDiscrete, logits: Array, mask: Array | None = None
+) -> Categorical | MultiCategorical:
+    """By the logits [..., n] of all choices, one after the other; with a mask [..., n], among those
+    it allows."""
+    if isinstance(space, Discrete):
+        return Categorical(logits).allowing(mask)
+    shape, xp = (
+        (*logits.shape[:-1], len(space.sizes), max(space.sizes)),
+        logits.__array_namespace__(),
+    )
+    if len(set(space.sizes)) == 1:
+        allowed = None if mask is None else xp.reshape(mask, shape)
+        return MultiCategorical(Categorical(xp.reshape(logits, shape)).allowing(allowed))
+    if mask is None:
+        mask = xp.ones(space.n, dtype=bool)
+    table = Categorical(_rows(space.sizes, logits, 0.0))
+    return MultiCategorical(table.allowing(xp.broadcast_to(_rows(space.sizes, mask, False), shape)))
+
+
+def _rows(sizes: tuple[int, ...], flat: Array, filling: float | bool) -> Array:
+    """[..., sum of sizes] -> [..., D, K], each choice in a row that is filled up."""
+    xp, most, rows, start = flat.__array_namespace__(), max(sizes), [], 0
+    for size in sizes:
+        missing = xp.full((*flat.shape[:-1], most - size), filling, dtype=flat.dtype)
+        rows.append(xp.concat([flat[..., start : start + size], missing], axis=-1))
+        start += size
+    return xp.stack(rows, axis=-2)
+
+
 class Gaussian(NamedTuple):
     """Independent normal numbers by their means [..., D] and the logarithms of their deviations
     [D]."""
@@ -141,4 +199,4 @@ class Uniform(NamedTuple):
         return xp.sum(xp.zeros_like(self.centre) + math.log(2), axis=-1)
 
 
-Distribution = Categorical | Gaussian | Uniform
+Distribution = Categorical | MultiCategorical | Gaussian | Uniform

@@ -1,4 +1,4 @@
-"""Action spaces: a choice among n, or real numbers between bounds."""
+"""Action spaces: a choice among n, several choices at once, or real numbers between bounds."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -24,6 +24,45 @@ class Discrete(NamedTuple):
     def to_env(self, action: Any) -> Any:
         """What the environment gets for an action of the policy's."""
         return action
+
+    def encode(self, action: Any) -> Any:
+        """An action as `n` numbers that a network can read: one-hot."""
+        return one_hot(action, self.n)
+
+    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
+        """`to_env` for NumPy arrays, as copies: an environment may write into what it gets."""
+        return np.copy
+
+
+class MultiDiscrete(NamedTuple):
+    """An action space of several choices that are made at once, each among as many as `sizes`
+    says."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    @property
+    def n(self) -> int:
+        """Of all choices together: a policy's network has an output for each."""
+        return sum(self.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return (len(self.sizes),)
+
+    def to_env(self, action: Any) -> Any:
+        """What the environment gets for an action of the policy's."""
+        return action
+
+    def encode(self, action: Any) -> Any:
+        """An action as `n` numbers that a network can read: one-hot, choice after choice."""
+        xp = action.__array_namespace__()
+        each = [one_hot(action[..., i], size) for i, size in enumerate(self.sizes)]
+        return xp.concat(each, axis=-1)
 
     def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
         """`to_env` for NumPy arrays, as copies: an environment may write into what it gets."""
@@ -69,6 +108,10 @@ class Box(NamedTuple):
             xp.maximum(middle + half * action, low), high
         )  # a third of the time of NumPy's clip
 
+    def encode(self, action: Any) -> Any:
+        """An action as `n` numbers that a network can read: as it is, in the policy's units."""
+        return action
+
     def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
         """`to_env` for NumPy arrays [rows, n], one after another: without what takes longer than to
         compute."""
@@ -81,6 +124,12 @@ class Box(NamedTuple):
         return lambda action: minimum(maximum(middle + half * action, low), high)
 
 
+def one_hot(choice: Any, n: int) -> Any:
+    """[...] -> [..., n], on NumPy and JAX arrays alike."""
+    xp = choice.__array_namespace__()
+    return xp.astype(choice[..., None] == xp.arange(n), xp.float32)
+
+
 @lru_cache
 def _scale(space: Box) -> tuple[np.ndarray, ...]:
     low, high = np.array(space.low, np.float32), np.array(space.high, np.float32)
@@ -89,4 +138,4 @@ def _scale(space: Box) -> tuple[np.ndarray, ...]:
     return low, high, (highest + lowest) / 2, (highest - lowest) / 2
 
 
-ActionSpace = Discrete | Box
+ActionSpace = Discrete | MultiDiscrete | Box

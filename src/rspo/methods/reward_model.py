@@ -13,6 +13,7 @@ from jax import Array
 
 from rspo.core.devices import sum_over_samples
 from rspo.core.policies import MLP, init_mlp
+from rspo.core.spaces import ActionSpace
 from rspo.core.types import Samples, Spec, Trajectory
 
 
@@ -20,12 +21,10 @@ class RewardModel(eqx.Module):
     """Predicts the task's reward of a state and an action: one tanh network a kept policy."""
 
     net: MLP
-    actions: int = eqx.field(static=True)
-    continuous: bool = eqx.field(static=True, default=False)
+    space: ActionSpace = eqx.field(static=True)
 
     def __call__(self, obs: Array, action: Array) -> Array:
-        taken = action if self.continuous else jax.nn.one_hot(action, self.actions, dtype=obs.dtype)
-        return self.net(jnp.concatenate([obs, taken], axis=-1))[..., 0]
+        return self.net(jnp.concatenate([obs, self.space.encode(action)], axis=-1))[..., 0]
 
     def error(self, samples: Samples) -> Array:
         """|f(s_t, a_t) - r_t|^2 of every step; 0 on steps that do not count: the samples' own
@@ -35,9 +34,8 @@ class RewardModel(eqx.Module):
 
 
 def init_reward_model(spec: Spec, hidden: int, key: Array) -> RewardModel:
-    actions = spec.action_space.n
-    net = init_mlp((spec.obs_size + actions, hidden, hidden, 1), 1.0, key)
-    return RewardModel(net, actions, spec.action_space.continuous)
+    net = init_mlp((spec.obs_size + spec.action_space.n, hidden, hidden, 1), 1.0, key)
+    return RewardModel(net, spec.action_space)
 
 
 class Predictor(eqx.Module):

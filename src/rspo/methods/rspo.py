@@ -235,7 +235,7 @@ class RSPO(Method):
         own_key, random_key = jax.random.split(key)
         episodes = [play(policy, own_key)]
         if self.predictor_data == "mixed":
-            random = uniform_policy(state.model.actions, state.model.continuous)
+            random = uniform_policy(state.model.space)
             episodes.append(play(random, random_key))
         return fit(state, episodes, self.predictor_steps, self.predictor_learning_rate).model
 

@@ -39,7 +39,7 @@ import numpy as np
 from rspo import config as configuration
 from rspo.config import Config
 from rspo.core.devices import player_count
-from rspo.core.spaces import ActionSpace, Box, Discrete
+from rspo.core.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 from rspo.core.typed import checked, quoted
 from rspo.core.types import Spec
 from rspo.errors import InputError
@@ -390,7 +390,12 @@ def _whole_number(value: Any, least: int, most: int, what: str) -> int:
 
 
 def _action_space(record: Any, what: str) -> ActionSpace:
-    """[n] for n choices; [lower bounds, upper bounds] for real numbers."""
+    """[n] for n choices; [[n, m]] for a choice of each at once; [lower bounds, upper bounds] for
+    real numbers."""
+    if len(record) == 1 and isinstance(record[0], list):
+        if not 1 <= len(record[0]) <= 10**4:
+            raise StoreError(f"{what}: there must be 1 to 10000 choices at once.")
+        return MultiDiscrete(tuple(_whole_number(n, 1, 10**6, what) for n in record[0]))
     if len(record) == 1:
         return Discrete(_whole_number(record[0], 1, 10**6, what))
     low, high = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rspo.core.spaces import Box, Discrete
+from rspo.core.spaces import Box, Discrete, MultiDiscrete
 from rspo.core.types import Played, Spec, Step, Trajectory
 from rspo.envs.base import AnyEnv, Env, HostEnv, Instances
 from rspo.envs.given import failure, first, own_code, tried, warn_outside, whole
@@ -120,15 +120,17 @@ def _spec_problems(spec: Spec) -> list[str]:
             "from Python, pass it in a wrapper that observes less"
         )
     space = spec.action_space
-    if isinstance(space, Discrete):
-        if not isinstance(space.n, int) or space.n < 2:
-            problems.append(
-                f"it has {space.n!r} actions to choose from, which must be a whole number from 2"
-            )
+    if isinstance(space, Discrete | MultiDiscrete):
+        sizes = (space.n,) if isinstance(space, Discrete) else space.sizes
+        problems += [
+            f"it has {size!r} actions to choose from, which must be a whole number from 2"
+            for size in sizes
+            if not isinstance(size, int) or size < 2
+        ] or ([] if sizes else ["its action space has no choices at all"])
     elif not isinstance(space, Box):
         problems.append(
-            f"its action space is {space!r}, which must be rspo.core.spaces.Discrete or "
-            "rspo.core.spaces.Box"
+            f"its action space is {space!r}, which must be a Discrete, a MultiDiscrete or a Box of "
+            "rspo.core.spaces"
         )
     elif len(space.low) != len(space.high) or not all(
         a < b for a, b in zip(space.low, space.high, strict=True)
@@ -148,7 +150,7 @@ def _jax_problems(env: Env) -> list[str]:
         return problems
     space = env.spec.action_space
     with own_code(env.title, "playing it", "trained in"):
-        collect, random = JaxCollector(env), uniform_policy(space.n, space.continuous)
+        collect, random = JaxCollector(env), uniform_policy(space)
         play = collect.program(lambda key: collect(random, EPISODES, key, record=True))
         played = jax.device_get(play(jax.random.key(0)))
     if not (problems := _number_problems(played.obs, played.reward)):
@@ -259,7 +261,7 @@ def _played_through(env: HostEnv, lanes: Instances, seeds: np.ndarray) -> Trajec
     from rspo.rollout.play import Share, play_share
 
     space, signs = env.spec.action_space, Signs()
-    random = uniform_policy(space.n, space.continuous)
+    random = uniform_policy(space)
     share = Share(seeds, len(seeds), noise_of(random, env, None), "count", record=True)
     with watching(env.title, signs), own_code(env.title, None, "trained in"):
         return trajectory_of(env, [play_share(env, lanes, random, share, signs.beat)], "count")
@@ -299,6 +301,8 @@ def _policy_action(spec: Spec, rows: int, rng: np.random.Generator) -> np.ndarra
     space = spec.action_space
     if isinstance(space, Discrete):
         return rng.integers(0, space.n, rows, np.int32)
+    if isinstance(space, MultiDiscrete):
+        return rng.integers(0, space.sizes, (rows, len(space.sizes)), np.int32)
     return rng.uniform(-1, 1, (rows, space.n)).astype(np.float32)
 
 

@@ -116,9 +116,14 @@ class SideBySide(eqx.Module):
         (own, one), (other, two) = self.one.step(carry[0], first), self.two.step(carry[1], second)
         agents = (*view.obs.shape[:-2], 1)
         xp = view.obs.__array_namespace__()
-        whole = lambda leaf: xp.broadcast_to(leaf, (*agents, leaf.shape[-1]))
+        # A Gaussian's deviations are the same for all.
+        whole = lambda leaf: (
+            leaf if leaf.ndim > len(agents) else xp.broadcast_to(leaf, (*agents, leaf.shape[-1]))
+        )
         return (own, other), jax.tree.map(
-            lambda *leaves: xp.concat([whole(leaf) for leaf in leaves], axis=-2), one, two
+            lambda *leaves: xp.concat([whole(leaf) for leaf in leaves], axis=len(agents) - 1),
+            one,
+            two,
         )
 
 

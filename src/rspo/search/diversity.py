@@ -40,6 +40,12 @@ class Categoricals(NamedTuple):
     logits: Array  # [M, S, D]
 
 
+class MultiCategoricals(NamedTuple):
+    """The same where C independent choices are made at once, among D each."""
+
+    logits: Array  # [M, S, C, D]
+
+
 @dataclass(frozen=True)
 class PopulationDiversity:
     """A score together with all that is needed to read it."""
@@ -68,7 +74,7 @@ class PopulationDiversity:
 
 
 def population_diversity(
-    policies: Gaussians | Categoricals,
+    policies: Gaussians | Categoricals | MultiCategoricals,
     *,
     p: float,
     source: str,
@@ -90,6 +96,16 @@ def population_diversity(
         mean = _checked(np.asarray(policies.mean, np.float64))
         arrays = [mean, _checked(_like(np.asarray(policies.log_std, np.float64), mean))]
         towards = _gaussian_kl if divergence == "symmetrised-kl" else _gaussian_kl_to_middle
+    elif isinstance(policies, MultiCategoricals):
+        if divergence != "symmetrised-kl":
+            raise InputError(
+                f"The divergence '{divergence}' is not known of several choices at once: use "
+                "'symmetrised-kl', which is the sum over them."
+            )
+        count, states, choices, most = policies.logits.shape
+        logits = np.asarray(policies.logits, np.float64).reshape(count, states * choices, most)
+        # Side by side, for the divergence sums over all of them.
+        arrays, towards = [_log_probs(logits).reshape(count, states, -1)], _categorical_kl
     else:
         arrays = [_log_probs(np.asarray(policies.logits, np.float64))]
         towards = _categorical_kl if divergence == "symmetrised-kl" else _categorical_kl_to_middle

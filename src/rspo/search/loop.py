@@ -182,7 +182,7 @@ class Tools:
         """Whose play sets the automatic thresholds."""
         space = self.collect.spec.action_space
         if self.config.measure.random == "uniform":
-            return lambda key: uniform_policy(space.n, space.continuous)
+            return lambda key: uniform_policy(space)
         members = self.plan.members
         begin = lambda key: self.trainer(capacity(0)).init(_each_its_own(key, members)).policy
         return lambda key: self.playing(member(begin(key), 0), 0)

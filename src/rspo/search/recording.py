@@ -20,12 +20,14 @@ and its metadata the rest as JSON. Lengths are in units of 1/4096, so that 16 bi
 8.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rspo.core.spaces import ActionSpace, Box
 from rspo.core.types import Shape, Trajectory
 from rspo.envs import decoration
 from rspo.envs.base import AnyEnv, at
@@ -160,12 +162,13 @@ def visited(trajectory: Trajectory) -> np.ndarray:
     return seen[chosen].astype(np.float32)
 
 
-def histogram(space: Any, trajectory: Trajectory) -> np.ndarray:
-    """How often each action is taken: shares [n]; of continuous ones [dimension, bin]."""
+def histogram(space: ActionSpace, trajectory: Trajectory) -> np.ndarray:
+    """How often each action is taken: shares [n], one choice after another where several are made
+    at once; of continuous ones [dimension, bin]."""
     taken = np.asarray(trajectory.action)[trajectory.live]
-    if np.issubdtype(taken.dtype, np.integer):
-        count = np.bincount(taken.ravel(), minlength=space.n)
-        return (count / max(count.sum(), 1)).astype(np.float32)
+    if not isinstance(space, Box):
+        steps = max(math.prod(taken.shape[:2]), 1)  # of every agent
+        return (space.encode(taken).sum((0, 1)) / steps).astype(np.float32)
     columns = np.clip(taken.reshape(-1, taken.shape[-1]), -1.0, 1.0).T
     counts = [
         np.histogram(column, BINS, (-1.0, 1.0))[0] / max(len(column), 1) for column in columns

@@ -68,7 +68,7 @@ def test_limbs_keep_their_places_and_marks_stay_on_the_ground(env: Mujoco) -> No
 
 def test_a_recording_begins_before_the_first_action() -> None:
     env = Mujoco("hopper")
-    policy = uniform_policy(env.spec.action_space.n, continuous=True)
+    policy = uniform_policy(env.spec.action_space)
     played = jax.device_get(collect(env, policy, 3, jax.random.key(0), record=True))
     for n in range(3):
         # The observation is the positions without x, then the velocities.

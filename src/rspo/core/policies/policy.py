@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.core.distributions import Categorical, Gaussian
+from rspo.core.distributions import Categorical, Gaussian, MultiCategorical, choosing
 from rspo.core.policies.gru import GRU, init_gru
 from rspo.core.policies.mlp import MLP, init_mlp
 from rspo.core.policies.normalizer import Normalizer, init_normalizer
@@ -20,6 +20,7 @@ LOG_STD = (
 )  # bounds of a Gaussian's log-deviation: densities stay finite, however sharp a policy gets
 Memory = Literal["none", "gru"]
 Net = MLP | GRU
+Acted = Categorical | MultiCategorical | Gaussian
 
 
 class Actor(eqx.Module):
@@ -29,9 +30,10 @@ class Actor(eqx.Module):
     log_std: Array | None  # [D] of continuous actions: learned, and the same in every state
     space: ActionSpace = eqx.field(static=True)
 
-    def distribution(self, numbers: Any, mask: Any = None) -> Categorical | Gaussian:
-        if self.log_std is None:
-            return Categorical(numbers).allowing(mask)
+    def distribution(self, numbers: Any, mask: Any = None) -> Acted:
+        if not isinstance(self.space, Box):
+            return choosing(self.space, numbers, mask)
+        assert self.log_std is not None
         return Gaussian(numbers, self.log_std.__array_namespace__().clip(self.log_std, *LOG_STD))
 
 
@@ -60,24 +62,24 @@ class Policy(eqx.Module):
         """What it remembers before an episode."""
         return self.actor.net.initial(*batch)
 
-    def step(self, carry: Any, view: View) -> tuple[Any, Categorical | Gaussian]:
+    def step(self, carry: Any, view: View) -> tuple[Any, Acted]:
         """One step of acting."""
         carry, numbers = self.actor.net.step(carry, self._seen(view))
         return carry, self.actor.distribution(numbers, view.mask)
 
-    def __call__(self, seen: Any) -> Categorical | Gaussian:
+    def __call__(self, seen: Any) -> Acted:
         """Of a policy without memory, for any axes: an observation or a View."""
         view = as_view(seen)
         return self.step((), view)[1]
 
-    def replay(self, view: View, starts: Any) -> Categorical | Gaussian:
+    def replay(self, view: View, starts: Any) -> Acted:
         """Of whole episodes [T, ...], with its own memory of them."""
         numbers, _ = self.actor.net.unroll(
             self.initial(*view.obs.shape[1:-1]), self._seen(view), starts
         )
         return self.actor.distribution(numbers, view.mask)
 
-    def learn(self, carry: Any, view: View, starts: Any) -> tuple[Categorical | Gaussian, Any]:
+    def learn(self, carry: Any, view: View, starts: Any) -> tuple[Acted, Any]:
         """What it does and what it expects in sequences [L, ...], from the memories of actor and
         critic before their first step on."""
         numbers, _ = self.actor.net.unroll(carry[0], self._seen(view), starts)

@@ -2,8 +2,9 @@
 
 import equinox as eqx
 
-from rspo.core.distributions import Categorical, Distribution, Uniform
+from rspo.core.distributions import Distribution, Uniform, choosing
 from rspo.core.policies.memoryless import Memoryless
+from rspo.core.spaces import ActionSpace, Box, Discrete
 from rspo.core.types import View
 
 
@@ -11,14 +12,16 @@ class UniformPolicy(Memoryless):
     """The fully random policy of the paper's automatic threshold: every choice that is allowed, or
     every number in [-1, 1], alike."""
 
-    actions: int = eqx.field(static=True)
-    continuous: bool = eqx.field(static=True)
+    space: ActionSpace = eqx.field(static=True)
 
     def act(self, view: View) -> Distribution:
         xp = view.obs.__array_namespace__()
-        zeros = xp.zeros((*view.obs.shape[:-1], self.actions), dtype=xp.float32)
-        return Uniform(zeros) if self.continuous else Categorical(zeros).allowing(view.mask)
+        zeros = xp.zeros((*view.obs.shape[:-1], self.space.n), dtype=xp.float32)
+        if isinstance(self.space, Box):
+            return Uniform(zeros)
+        return choosing(self.space, zeros, view.mask)
 
 
-def uniform_policy(actions: int, continuous: bool = False) -> UniformPolicy:
-    return UniformPolicy(actions, continuous)
+def uniform_policy(space: ActionSpace | int) -> UniformPolicy:
+    """Random play in this action space; a number stands for so many choices."""
+    return UniformPolicy(Discrete(space) if isinstance(space, int) else space)
