@@ -3,7 +3,7 @@ efficiency figure).
 
     python benchmarks/acceptance.py RUN ... --out results/acceptance.svg
 
-Takes run folders of Monster-Hunt, with intrinsic reward and without (`--objective no-intrinsic`),
+Takes run folders of Monster-Hunt, with intrinsic reward and without (`--method no-intrinsic`),
 and reads from each the iteration after the first Apple policy. Draws the share of trajectories that
 all policies kept by then accept, over environment steps; the numbers go into a JSON file beside the
 picture.
@@ -40,7 +40,7 @@ def curve(folder: Path) -> dict[str, Any]:
     rows = [json.loads(line) for line in text.splitlines()]
     return {
         "run": folder.name,
-        "objective": run.config.objective,
+        "method": run.config.method.name,
         "seed": run.config.seed,
         "iteration": following + 1,
         "found": strategies[following]["descriptor"],
@@ -50,7 +50,7 @@ def curve(folder: Path) -> dict[str, Any]:
 
 
 def kind(curve: dict[str, Any]) -> int:
-    return int(curve["objective"] == "no-intrinsic")
+    return int(curve["method"] == "no-intrinsic")
 
 
 def picture(curves: list[dict[str, Any]]) -> str:

@@ -44,7 +44,7 @@ def best_return(summary: Summary) -> tuple[float, float]:
 def counts_and_returns(summaries: list[Summary]) -> str:
     groups: dict[tuple[str, str], list[Summary]] = defaultdict(list)
     for summary in sorted(summaries, key=lambda s: s["seed"]):
-        groups[summary["env"], summary["objective"]].append(summary)
+        groups[summary["env"], summary["method"]].append(summary)
     return "\n".join([*_head(), *_rates(groups), *_counts(groups), *_hard(groups)]) + "\n"
 
 
@@ -65,16 +65,16 @@ def _rates(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
     lines = [
         "## Distinct goals after four iterations",
         "",
-        "| environment | objective | million steps an iteration | seeds | all four goals | each "
+        "| environment | method | million steps an iteration | seeds | all four goals | each "
         "seed |",
         "|---|---|---|---|---|---|",
     ]
-    for (env, objective), runs in sorted(groups.items()):
+    for (env, method), runs in sorted(groups.items()):
         counts = [distinct_after(run)[GOALS - 1] for run in runs]
         steps = mean(steps for run in runs for steps in run["steps"]) / 1e6
         rate = f"{sum(count == GOALS for count in counts)} of {len(runs)}"
         each = " ".join(map(str, counts))
-        lines.append(f"| {env} | {objective} | {steps:.2f} | {_span(runs)} | {rate} | {each} |")
+        lines.append(f"| {env} | {method} | {steps:.2f} | {_span(runs)} | {rate} | {each} |")
     return lines
 
 
@@ -94,16 +94,16 @@ def _counts(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
         "Mean over the seeds that ran seven; the last column has each seed's count after the "
         "seventh.",
         "",
-        "| environment | objective | seeds | 1 | 2 | 3 | 4 | 5 | 6 | 7 | each after 7 |",
+        "| environment | method | seeds | 1 | 2 | 3 | 4 | 5 | 6 | 7 | each after 7 |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (env, objective), all_runs in sorted(groups.items()):
+    for (env, method), all_runs in sorted(groups.items()):
         runs = [run for run in all_runs if len(run["strategies"]) == ITERATIONS]
         if runs:
             counts = [distinct_after(run) for run in runs]
             means = " | ".join(f"{mean(column):.1f}" for column in zip(*counts, strict=True))
             each = " ".join(str(count[-1]) for count in counts)
-            lines.append(f"| {env} | {objective} | {_span(runs)} | {means} | {each} |")
+            lines.append(f"| {env} | {method} | {_span(runs)} | {means} | {each} |")
     return lines
 
 
@@ -114,16 +114,15 @@ def _hard(groups: dict[tuple[str, str], list[Summary]]) -> list[str]:
         "",
         "The highest mean return over a run's policies (512 episodes each), greedy and sampled.",
         "",
-        "| objective | greedy: mean | each seed | sampled: mean | each seed |",
+        "| method | greedy: mean | each seed | sampled: mean | each seed |",
         "|---|---|---|---|---|",
     ]
-    for (env, objective), runs in sorted(groups.items()):
+    for (env, method), runs in sorted(groups.items()):
         if env == "four-goals-hard":
             greedy, sampled = zip(*(best_return(run) for run in runs), strict=True)
             each = [" ".join(f"{value:.3f}" for value in values) for values in (greedy, sampled)]
             lines.append(
-                f"| {objective} | {mean(greedy):.3f} | {each[0]} | {mean(sampled):.3f} | {each[1]} "
-                "|"
+                f"| {method} | {mean(greedy):.3f} | {each[0]} | {mean(sampled):.3f} | {each[1]} |"
             )
     return lines
 

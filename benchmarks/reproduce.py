@@ -28,7 +28,7 @@ class Job:
     """One run of the command line."""
 
     env: str
-    objective: str
+    method: str
     seed: int
     variant: str = ""
     flags: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Job:
     def name(self) -> str:
         return "-".join(
             filter(
-                None, (self.env, self.objective, self.variant.replace(" ", "-"), f"seed{self.seed}")
+                None, (self.env, self.method, self.variant.replace(" ", "-"), f"seed{self.seed}")
             )
         )
 
@@ -46,8 +46,8 @@ class Job:
         return [
             "discover",
             self.env,
-            "--objective",
-            self.objective,
+            "--method",
+            self.method,
             "--seed",
             str(self.seed),
             *self.flags,
@@ -59,10 +59,10 @@ class Job:
 # many.
 FOUR = ("--iterations", "4")
 FOUR_GOALS = [
-    Job(f"four-goals-{mode}", objective, seed, flags=() if seed < 105 else FOUR)
-    for objectives, seeds in ((("rspo",), range(100, 120)), (("pg", "no-switch"), range(100, 110)))
+    Job(f"four-goals-{mode}", method, seed, flags=() if seed < 105 else FOUR)
+    for methods, seeds in ((("rspo",), range(100, 120)), (("pg", "no-switch"), range(100, 110)))
     for mode in ("easy", "medium", "hard")
-    for objective in objectives
+    for method in methods
     for seed in seeds
 ]
 # One departure from the preset of the hard mode at a time.
@@ -103,9 +103,9 @@ MONSTER_HUNT_ROWS = [
 ]
 # One seed after the other, so that what is done is comparable; the preset has all of them.
 MONSTER_HUNT = [
-    Job("monster-hunt", objective, seed, variant, flags)
+    Job("monster-hunt", method, seed, variant, flags)
     for seed in HELD_OUT
-    for objective, variant, flags in (MONSTER_HUNT_ROWS if seed < 103 else MONSTER_HUNT_ROWS[:1])
+    for method, variant, flags in (MONSTER_HUNT_ROWS if seed < 103 else MONSTER_HUNT_ROWS[:1])
 ]
 # A return unlike any kept policy's, paid for at the end, instead of unusual actions
 # (docs/experiments.md). The discount of 0.98 and the falling rates make policies meet at once and
@@ -128,14 +128,14 @@ ESCALATION = [
 ]
 # One seed of every robot, then two more of two of them.
 ROBOTS = [
-    Job(robot, objective, seed)
+    Job(robot, method, seed)
     for seed, robots in (
         (0, robot_tables.ROBOTS),
         (1, ("half-cheetah", "hopper")),
         (2, ("half-cheetah", "hopper")),
     )
     for robot in robots
-    for objective in ("rspo", "pg")
+    for method in ("rspo", "pg")
 ]
 # Half the updates of the preset: with all of them two policies are as diverse as can be, whatever
 # alpha is.

@@ -69,7 +69,7 @@ def measure(folder: Path) -> dict[str, Any]:
 def robots(rows: list[Summary]) -> str:
     groups: dict[tuple[str, str], list[Summary]] = defaultdict(list)
     for row in rows:
-        groups[row["env"], row["objective"]].append(row)
+        groups[row["env"], row["method"]].append(row)
     lines = ["# Robots", "", COMMAND.format("robots", ""), "", *_training(rows)]
     for robot in ROBOTS:
         lines += ["", f"## {robot}", "", *_returns(groups, robot), "", *_gaits(groups, robot)]

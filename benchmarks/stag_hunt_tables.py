@@ -103,7 +103,7 @@ TICKS = (
     "everything is accepted.",
     "- `no-switch` has everything of `rspo` but the switch: both intrinsic rewards at all times "
     "until `release`. `r_B "
-    "alone` is without the reward-driven one, as the paper's soft objective.",
+    "alone` is without the reward-driven one, as the paper's soft method.",
 )
 
 
@@ -315,8 +315,8 @@ def _length(pair: Pair) -> str:
 
 def _groups(summaries: list[Summary]) -> dict[str, list[Summary]]:
     groups: dict[str, list[Summary]] = defaultdict(list)
-    for run in sorted(summaries, key=lambda run: (run["objective"], run["variant"], run["seed"])):
-        groups[", ".join(filter(None, (run["objective"], run["variant"])))].append(run)
+    for run in sorted(summaries, key=lambda run: (run["method"], run["variant"], run["seed"])):
+        groups[", ".join(filter(None, (run["method"], run["variant"])))].append(run)
     return groups
 
 

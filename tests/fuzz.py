@@ -354,7 +354,7 @@ def folder_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[li
 # ---- flags and configuration files
 
 FLAGS = {
-    "discover": """--iterations --seed --objective --out --config --log --ppo.batch --ppo.updates --ppo.epochs
+    "discover": """--iterations --seed --method --out --config --log --ppo.batch --ppo.updates --ppo.epochs
         --ppo.minibatches --ppo.learning-rate --ppo.decay --ppo.hidden --ppo.layers --ppo.padding --ppo.overlap
         --ppo.no-overlap --ppo.init --ppo.gamma --measure.alpha --measure.delta --measure.of --measure.cap
         --judge.episodes --judge.attempts --judge.references --method.lambda-b --method.lambda-r --method.streams
@@ -392,7 +392,7 @@ TOML = """
 env = "four-goals-easy"
 iterations = 3
 seed = 1
-objective = "rspo"
+method = "rspo"
 [ppo]
 batch = 1024
 decay = [0.0, 1.0]

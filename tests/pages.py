@@ -109,7 +109,7 @@ def make_run(folder: Path, env: str | Env, count: int = 3, **settings: Any) -> P
     name = env if isinstance(env, str) else type(env).__name__
     batch = {"ppo": {"updates": UPDATES, "batch": 8 * world.spec.horizon}}
     config = merge(
-        preset(name, settings.pop("objective", "rspo")),
+        preset(name, settings.pop("method", "rspo")),
         {"iterations": count, **SETTINGS, **batch, **settings},
         "test",
     )

@@ -157,15 +157,15 @@ def test_settings_go_over_the_configuration_and_it_over_the_preset() -> None:
     expected = dataclasses.replace(config, seed=4, ppo=dataclasses.replace(config.ppo, batch=64))
     assert archive.config == expected
     assert rspo.discover(Doors(), quiet=True).config == preset("Doors")
-    assert rspo.discover(Doors(), objective="pg", quiet=True).config == preset("Doors", "pg")
+    assert rspo.discover(Doors(), method="pg", quiet=True).config == preset("Doors", "pg")
 
 
 @pytest.mark.usefixtures("idle")
-def test_an_objective_beside_another_configuration_is_not_ignored() -> None:
+def test_a_method_beside_another_configuration_is_not_ignored() -> None:
     config = preset("Doors", "pg")
-    with pytest.raises(InputError, match="objective"):
-        rspo.discover(Doors(), config=config, objective="no-switch", quiet=True)
-    assert rspo.discover(Doors(), config=config, objective="pg", quiet=True).config == config
+    with pytest.raises(InputError, match="method"):
+        rspo.discover(Doors(), config=config, method="no-switch", quiet=True)
+    assert rspo.discover(Doors(), config=config, method="pg", quiet=True).config == config
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_an_objective_beside_another_configuration_is_not_ignored() -> None:
         ({"ppo": 3}, "'ppo' to 3, but it is a group of settings"),
         ({"iterations": 2.5}, "'iterations' to 2.5, but it must be of type int"),
         ({"ppo": {"batch": 63}}, "must be a multiple of the episode length 4: try 64"),
-        ({"objective": "rsop"}, "Did you mean 'rspo'?"),
+        ({"method": "rsop"}, "Did you mean 'rspo'?"),
     ],
 )
 def test_bad_settings_are_refused_and_nothing_is_written(

@@ -45,10 +45,8 @@ def policy(
     }
 
 
-def summary(
-    objective: str, seed: int, *policies: dict[str, Any], variant: str = ""
-) -> dict[str, Any]:
-    return {"objective": objective, "variant": variant, "seed": seed, "strategies": list(policies)}
+def summary(method: str, seed: int, *policies: dict[str, Any], variant: str = "") -> dict[str, Any]:
+    return {"method": method, "variant": variant, "seed": seed, "strategies": list(policies)}
 
 
 def cells(table: str, *start: str) -> list[list[str]]:
@@ -100,8 +98,8 @@ def test_shown_names() -> None:
 # ---- 4-Goals
 
 
-def goals(seed: int, *policies: dict[str, Any], objective: str = "rspo") -> dict[str, Any]:
-    return summary(objective, seed, *policies) | {
+def goals(seed: int, *policies: dict[str, Any], method: str = "rspo") -> dict[str, Any]:
+    return summary(method, seed, *policies) | {
         "env": "four-goals-hard",
         "steps": [500_000] * len(policies),
     }
@@ -144,7 +142,7 @@ def test_four_goals_are_published_on_seeds_that_no_preset_was_made_on() -> None:
     assert len({job.name for job in jobs}) == len(jobs) == 3 * (20 + 10 + 10)
     for job in jobs:
         config, _, _ = parse_discover(job.command[1:])
-        assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
+        assert (config.env, config.method.name, config.seed) == (job.env, job.method, job.seed)
         assert config.seed >= 100
         assert config.iterations == (7 if config.seed < 105 else 4)
     assert four_goals_tables.counts_and_returns([]).startswith("# ")  # before the first job ends
@@ -254,9 +252,9 @@ def equilibrium(
 
 
 def escalated(
-    objective: str, seed: int, *policies: dict[str, Any], variant: str = ""
+    method: str, seed: int, *policies: dict[str, Any], variant: str = ""
 ) -> dict[str, Any]:
-    run = summary(objective, seed, *policies, variant=variant)
+    run = summary(method, seed, *policies, variant=variant)
     return run | {"pairs": [each["pair"] for each in policies]}
 
 
@@ -359,8 +357,8 @@ def test_the_jobs_are_commands_that_rspo_takes() -> None:
     for experiment in ("monster-hunt", "escalation"):
         for job in reproduce.EXPERIMENTS[experiment].jobs:
             config, _, _ = parse_discover(job.command[1:])
-            assert (config.env, config.objective, config.seed) == (job.env, job.objective, job.seed)
-            if config.objective == "rspo":
+            assert (config.env, config.method.name, config.seed) == (job.env, job.method, job.seed)
+            if config.method.name == "rspo":
                 by_turns = job.variant in ("hard switching", "return measure")
                 assert config.method.switch == ("hard" if by_turns else "smooth")
 
@@ -368,7 +366,7 @@ def test_the_jobs_are_commands_that_rspo_takes() -> None:
 def test_every_row_of_monster_hunt_has_three_seeds_and_a_place_in_the_table() -> None:
     seeds = defaultdict(list)
     for job in reproduce.EXPERIMENTS["monster-hunt"].jobs:
-        seeds[", ".join(filter(None, (job.objective, job.variant)))].append(job.seed)
+        seeds[", ".join(filter(None, (job.method, job.variant)))].append(job.seed)
     assert set(seeds) == set(stag_hunt_tables.METHODS)
     assert seeds.pop("rspo") == [100, 101, 102, 103, 104]
     assert all(each == [100, 101, 102] for each in seeds.values())
@@ -385,10 +383,10 @@ def test_an_ablation_of_monster_hunt_takes_away_one_thing() -> None:
 
 
 def walk(
-    robot: str, objective: str, seed: int, score: float, *policies: dict[str, Any]
+    robot: str, method: str, seed: int, score: float, *policies: dict[str, Any]
 ) -> dict[str, Any]:
     scores = {kernel: {"value": score} for kernel in robot_tables.KERNELS}
-    return summary(objective, seed, *policies) | {
+    return summary(method, seed, *policies) | {
         "env": robot,
         "steps": 10**6,
         "alpha": 1.0,
@@ -496,7 +494,7 @@ def test_the_acceptance_ratio_is_that_of_the_iteration_after_apple(
 
 def test_the_picture_puts_all_accepted_at_the_top() -> None:
     curve = {"steps": [500_000, 1_000_000], "accepted": [0.0, 1.0]}
-    curves = [curve | {"objective": objective} for objective in ("rspo", "no-intrinsic")]
+    curves = [curve | {"method": method} for method in ("rspo", "no-intrinsic")]
     lines = ElementTree.fromstring(acceptance.picture(curves)).findall(".//{*}polyline")
     assert [line.get("points") for line in lines] == ["38,240 472,8"] * 2
     assert [line.get("class") for line in lines] == ["line c0", "line c1"]

@@ -5,6 +5,7 @@ import dataclasses
 import os
 import time
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rspo.core.devices import cores, use_cores
 from rspo.envs import decoration
 from rspo.envs.base import AnyEnv, HostEnv
 from rspo.errors import InputError, NoRendererError, RspoWarning
+from rspo.methods.base import Method
 from rspo.presets import preset
 from rspo.registry import has_name, make
 from rspo.report import write_report
@@ -26,7 +28,7 @@ from rspo.runs.run import Run
 from rspo.screen.view import View
 from rspo.search import memory
 from rspo.search.archive import Archive
-from rspo.search.check import adapt, built_in, check_env, label
+from rspo.search.check import adapt, built_in, check_env, check_needs, label
 from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
 from rspo.search.loop import Found, Position, Tools, evaluation_key, search
 from rspo.search.pictures import pictures, strategies_played
@@ -39,7 +41,8 @@ def discover(
     env: Any,
     *,
     out: str | Path | None = None,
-    objective: str | None = None,
+    method: str | Method | Mapping[str, Any] | None = None,
+    paper: bool = False,
     config: Config | None = None,
     quiet: bool = False,
     log: str | None = None,
@@ -49,10 +52,12 @@ def discover(
 
     `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an environment of rspo's,
     Gymnasium's or PettingZoo's, a vector environment, or a function that makes one. Settings start
-    from the environment's preset (or from `config`); override single ones by name, groups as
-    dictionaries: `iterations=4, seed=1, ppo={"updates": 100}`. With `out` everything is kept in
-    that folder as it is found, `resume` goes on after an interruption, and `report.html` in it
-    shows the strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
+    from the environment's preset for the `method` (with `paper` the paper's own settings), or from
+    `config`; override single ones by name, groups as dictionaries: `iterations=4, seed=1,
+    ppo={"updates": 100}`. A method is a name from `rspo list`, or {"name": ..., "lambda_b": ...}
+    with settings of its own, or an object of yours. With `out` everything is kept in that folder as
+    it is found, `resume` goes on after an interruption, and `report.html` in it shows the
+    strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
     """
     use_cores(players=cores())
     check_log(log, None if out is None else Path(out))
@@ -60,19 +65,31 @@ def discover(
     if isinstance(world, HostEnv) or not built_in(world):
         compilation_cache()
         check_env(world)
-    if config is not None and objective not in (None, config.objective):
-        raise InputError(
-            f"The objective is '{objective}', but that of `config` is '{config.objective}': give "
-            "only one."
-        )
-    config = merge(
-        config or preset(name, objective or "rspo", world), {"env": name, **settings}, "discover()"
-    )
+    if config is None:
+        config = preset(name, _name_of(method) or "rspo", world, paper)
+    config = merge(_with_method(config, method), {"env": name, **settings}, "discover()")
     validate(config, world.spec)
+    check_needs(config.method, world)
     view = View(config, quiet)
     memory.check(world, config, view.say)
     run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, view, log)
+
+
+def _name_of(method: str | Method | Mapping[str, Any] | None) -> Any:
+    if isinstance(method, Method):
+        return method.name
+    return method.get("name") if isinstance(method, Mapping) else method
+
+
+def _with_method(config: Config, method: str | Method | Mapping[str, Any] | None) -> Config:
+    """`config` with the settings of `method`, which must be the one that it is for."""
+    if method is None:
+        return config
+    if isinstance(method, Method):
+        return dataclasses.replace(config, method=method)
+    given = dict(method) if isinstance(method, Mapping) else method
+    return merge(config, {"method": given}, "discover()")
 
 
 def resume(
@@ -226,7 +243,7 @@ def _carry_out(
             for event in search(collect, config, archive, start):
                 # What was trained to the end is kept before it is played, described and drawn: that
                 # may fail.
-                trained = isinstance(event, Found) or len(event.rows[0]) == config.ppo.updates
+                trained = isinstance(event, Found) or len(event.rows[0]) == config.training.updates
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
                     saved = time.monotonic()

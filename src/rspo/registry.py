@@ -23,9 +23,9 @@ class Entry:
     summary: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
-    def make(self) -> Any:
+    def make(self, **more: Any) -> Any:
         factory = _imported(self.target) if isinstance(self.target, str) else self.target
-        return factory(**self.arguments)
+        return factory(**self.arguments, **more)
 
 
 class Registry:
@@ -48,7 +48,11 @@ class Registry:
         if not isinstance(name, str) or name not in entries:
             near = suggestion(str(name), entries)
             raise InputError(f"Unknown {self.kind} '{name}'. {near} `rspo list` shows them all.")
-        return entries[name].make()
+        return entries[name].make(**self._arguments(name))
+
+    def _arguments(self, name: str) -> dict[str, Any]:
+        """What besides its own arguments a thing of this name is made with."""
+        return {}
 
     def _all(self) -> dict[str, Entry]:
         """Built-in names come first: a plug-in cannot take one of them away."""
@@ -104,35 +108,32 @@ PREFIXES = {
     "pettingzoo:": "rspo.envs.adapters.pettingzoo:from_module",
 }
 
-METHODS = Registry(
+
+class MethodRegistry(Registry):
+    """Methods, each of which knows the name that it goes by."""
+
+    def _arguments(self, name: str) -> dict[str, Any]:
+        return {"name": name}
+
+
+METHODS = MethodRegistry(
     "method",
     "rspo.methods",
     {
-        "rspo": Entry(
-            "rspo.methods.rspo:RSPO", "Reward-Switching Policy Optimization (the paper's method)"
-        ),
+        "rspo": Entry("rspo.methods.rspo:RSPO", "Reward-Switching Policy Optimization"),
         "no-switch": Entry(
-            "rspo.methods.rspo:RSPO",
-            "ablation: the soft objective, reward plus diversity bonus",
-            {"switch": "off", "lambda_b": 1.0},
+            "rspo.methods.ablations:NoSwitch", "ablation: the soft objective, no filter"
         ),
         "no-intrinsic": Entry(
-            "rspo.methods.rspo:RSPO",
-            "ablation: trajectory filtering alone",
-            {"lambda_b": 0.0, "lambda_r": 0.0},
+            "rspo.methods.ablations:NoIntrinsic", "ablation: trajectory filtering alone"
         ),
         "behaviour-only": Entry(
-            "rspo.methods.rspo:RSPO",
-            "ablation: no reward-driven intrinsic reward",
-            {"lambda_r": 0.0},
+            "rspo.methods.ablations:BehaviourOnly", "ablation: no reward-driven intrinsic reward"
         ),
-        "pg": Entry(
-            "rspo.methods.base:Method",
-            "PPO with restarts: the task's reward alone, a new initialisation each iteration",
-        ),
+        "pg": Entry("rspo.methods.base:Method", "PPO with restarts: the task's reward alone"),
         "pbt-ce": Entry(
             "rspo.methods.pbt_ce:PBTCE",
-            "a population that maximises the cross-entropy to its others",
+            "a population, each far from the others by cross-entropy",
         ),
     },
 )

@@ -126,7 +126,7 @@ def another(name: str) -> tuple[list[str], Any]:
     return [flag(name), other], other
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in ("env", "objective")])
+@pytest.mark.parametrize("name", [name for name in ALL if name not in ("env", "method.name")])
 def test_every_setting_is_a_flag_and_a_key_of_the_file(name: str, tmp_path: Path) -> None:
     words, value = another(name)
     expected = merge(BASE, nested(name, value), "test")
@@ -144,10 +144,10 @@ def test_every_setting_is_explained() -> None:
         assert name == "env" or flag(name) in text
 
 
-@pytest.mark.parametrize("objective", METHODS.summaries())
-def test_every_method_is_reachable_with_its_own_settings(objective: str) -> None:
-    assert parsed("--objective", objective) == preset("four-goals-easy", objective)
-    assert parsed(f"--objective={objective}") == preset("four-goals-easy", objective)
+@pytest.mark.parametrize("method", METHODS.summaries())
+def test_every_method_is_reachable_with_its_own_settings(method: str) -> None:
+    assert parsed("--method", method) == preset("four-goals-easy", method)
+    assert parsed(f"--method={method}") == preset("four-goals-easy", method)
 
 
 @pytest.mark.parametrize("env", ENVIRONMENTS.summaries())
@@ -164,12 +164,12 @@ def test_flags_may_stand_before_the_environment() -> None:
 
 def test_flags_override_the_file_and_the_file_the_preset(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text(
-        'objective = "no-switch"\nseed = 5\n[ppo]\nbatch = 160\nclip = 1\n'
+        'method = "no-switch"\nseed = 5\n[ppo]\nbatch = 160\nclip = 1\n'
     )
     config = parsed("--config", "settings.toml", "--seed", "6", "--ppo.clip", "0.5")
     start = preset("four-goals-easy", "no-switch")
     assert config == merge(start, {"seed": 6, "ppo": {"batch": 160, "clip": 0.5}}, "test")
-    assert parsed("--config=settings.toml", "--objective", "pg").objective == "pg"
+    assert parsed("--config=settings.toml", "--method", "pg").method.name == "pg"
 
 
 def test_the_file_may_name_the_environment_and_the_command_another(tmp_path: Path) -> None:
@@ -197,9 +197,9 @@ def test_the_file_may_name_the_environment_and_the_command_another(tmp_path: Pat
         ("ppo = 3", "sets 'ppo' to 3, but it is a group of settings"),
         ('[ppo]\npadding = "some"', "'ppo.padding' to 'some', but allowed are: count, drop"),
         ("[ppo]\ndecay = [1]", "'ppo.decay' to [1], but it must be a list of 2 numbers"),
-        ('objective = "rsop"', "Did you mean 'rspo'?"),
-        ("objective = 3", "method"),
-        ('objective = ["rspo"]', "method"),
+        ('method = "rsop"', "Did you mean 'rspo'?"),
+        ("method = 3", "method"),
+        ('method = ["rspo"]', "method"),
         ("env = 3", "env"),
         ('env = ["four-goals-easy"]', "env"),
         (
@@ -244,7 +244,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
         (("discover", "--seed", "3", "four-goals-esy"), "Unknown environment 'four-goals-esy'."),
         (("discover", ""), "environment"),
         (
-            ("discover", "four-goals-easy", "--objective", "rsop"),
+            ("discover", "four-goals-easy", "--method", "rsop"),
             "Unknown method 'rsop'. Did you mean 'rspo'?",
         ),
         (("discover", "four-goals-easy", "--ppo.batch", "1000"), "ppo.batch is 1000"),
@@ -414,8 +414,8 @@ def test_evaluate_prints_the_summary(finished: Path) -> None:
     assert outcome.out.encode() == (finished / "summary.json").read_bytes()
     assert contents(finished) == before
     record = json.loads(outcome.out)
-    assert {"env", "objective", "seed", "strategies", "distinct"} <= record.keys()
-    assert (record["env"], record["objective"], record["seed"]) == ("four-goals-easy", "rspo", 0)
+    assert {"env", "method", "seed", "strategies", "distinct"} <= record.keys()
+    assert (record["env"], record["method"], record["seed"]) == ("four-goals-easy", "rspo", 0)
     names = {
         "index",
         "status",

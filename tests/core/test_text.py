@@ -85,7 +85,7 @@ def test_errors_are_plain_whoever_shows_them() -> None:
         ("discover", "four-goals-easy", "--seed", "{}"),
         ("discover", "four-goals-easy", "--ppo.padding", "{}"),
         ("discover", "four-goals-easy", "--ppo.decay", "0", "{}"),
-        ("discover", "four-goals-easy", "--objective", "{}"),
+        ("discover", "four-goals-easy", "--method", "{}"),
         ("discover", "four-goals-easy", "--config", "{}"),
         ("discover", "four-goals-easy", "--log", "{}"),
         ("discover", "four-goals-easy", "--out", "{}"),
@@ -118,7 +118,7 @@ def test_a_flag_is_quoted_plainly(
     [
         "{} = 3",
         "[ppo]\n{} = 3",
-        "objective = {}",
+        "method = {}",
         "env = {}",
         "iterations = {}",
         "ppo = {}",
@@ -156,7 +156,7 @@ def test_the_name_of_a_folder_is_said_plainly(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["schema", "config.env", "config.objective", "devices", "spec", "config.ppo.padding"]
+    "place", ["schema", "config.env", "config.method.name", "devices", "spec", "config.ppo.padding"]
 )
 def test_a_record_is_quoted_plainly(run: Path, place: str) -> None:
     with rewritten(run / "run.json") as record:

@@ -13,12 +13,12 @@ import pytest
 import rspo
 from product import results
 from rspo.core.distributions import Gaussian
+from rspo.core.learning import PPO
 from rspo.core.policies import init_policy
 from rspo.core.policies.policy import LOG_STD
 from rspo.core.spaces import Box
 from rspo.core.types import Descriptor, Samples, Spec, View
 from rspo.envs.base import HostEnv, HostStep, Instances
-from rspo.learn.ppo import PPO
 from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Method, Plan, Setup
 from rspo.methods.references import Measure, step_nll

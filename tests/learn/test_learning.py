@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import rspo
+from rspo.core.learning import PPO
 from rspo.core.members import alone, member
-from rspo.learn.ppo import PPO
 from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Plan, Setup
 from rspo.methods.references import Measure, References
@@ -34,15 +34,14 @@ LEARNER = {
 JUDGE = {"episodes": 64, "quality": 0.8}
 
 
-def discover(objective, seed=0, **method):
+def discover(name, seed=0, **method):
     return rspo.discover(
         ENV,
-        objective=objective,
         iterations=3,
         seed=seed,
         ppo=LEARNER,
         judge=JUDGE,
-        method=method,
+        method={"name": name, **method},
         quiet=True,
     )
 
@@ -61,9 +60,9 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize(("objective", "method"), VARIANTS.values(), ids=VARIANTS)
-def test_rspo_finds_every_door(objective, method):
-    archive = discover(objective, **method)
+@pytest.mark.parametrize(("name", "method"), VARIANTS.values(), ids=VARIANTS)
+def test_rspo_finds_every_door(name, method):
+    archive = discover(name, **method)
     assert [strategy.status for strategy in archive] == ["novel"] * 3
     assert {strategy.descriptor for strategy in archive} == {"door 0", "door 1", "door 2"}
     for strategy in archive:

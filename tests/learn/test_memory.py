@@ -11,12 +11,12 @@ import pytest
 import plain
 import rspo
 from rspo.config import Config, validate
+from rspo.core.learning import PPO
 from rspo.core.members import member
 from rspo.core.spaces import Discrete
 from rspo.core.types import Spec, Step
 from rspo.envs.base import Env
 from rspo.errors import InputError
-from rspo.learn.ppo import PPO
 from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Method, Plan, Setup
 from rspo.methods.references import Measure
@@ -63,7 +63,7 @@ LEARNER = {
 def returned(memory, **learner):
     archive = rspo.discover(
         Recall(),
-        objective="pg",
+        method="pg",
         iterations=1,
         ppo=LEARNER | {"memory": memory} | learner,
         judge={"episodes": 512},

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import plain
+from rspo.core.learning import PPO
 from rspo.core.members import alone, count, each_member, member
-from rspo.learn.ppo import PPO
 from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Method, Plan, Setup
 from rspo.methods.references import Measure

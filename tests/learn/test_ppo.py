@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 import plain
 from rspo.core import devices
+from rspo.core.learning import PPO
 from rspo.core.members import alone, member
 from rspo.core.policies import init_normalizer
 from rspo.core.types import Samples, View
 from rspo.learn import ppo
-from rspo.learn.ppo import PPO, Lesson, Values
+from rspo.learn.ppo import Lesson, Values
 from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Method, Plan, Score, Setup
 from rspo.methods.references import Measure

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plain
+from rspo.core.learning import PPO
 from rspo.core.members import each_member, member
 from rspo.core.types import Samples
-from rspo.learn.ppo import PPO
 from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Plan, Setup
 from rspo.methods.pbt_ce import PBTCE

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import plain
 from rspo.config import Config
 from rspo.core.devices import PIECE
+from rspo.core.learning import PPO
 from rspo.core.members import member
 from rspo.core.policies import uniform_policy
 from rspo.core.types import Trajectory
-from rspo.learn.ppo import PPO
 from rspo.methods.references import Measure, References, cross_entropy, step_nll
 from rspo.rollout.collector import collector
 from rspo.search.archive import capacity

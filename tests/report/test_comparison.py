@@ -24,7 +24,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [
         *(make_run(home / f"seed{seed}", Undrawn(), 3, seed=seed) for seed in range(3)),
         make_run(home / "other", Undrawn(), 3, measure={"alpha": 0.75}),
-        make_run(home / "pg", Undrawn(), 2, objective="pg"),
+        make_run(home / "pg", Undrawn(), 2, method="pg"),
     ]
 
 

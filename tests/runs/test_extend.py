@@ -45,8 +45,6 @@ def test_cross_play_is_of_all_strategies(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(finished: Path, tmp_path: Path) -> None:
     assert_refused(here("resume", finished, "--iterations", "1"), "iterations is 1", "must be more")
     assert_refused(here("resume", finished, "--iterations", "0"), "iterations is 0")
-    rspo.discover(
-        "four-goals-easy", objective="pbt-ce", iterations=2, out=tmp_path / "run", **SMALL
-    )
+    rspo.discover("four-goals-easy", method="pbt-ce", iterations=2, out=tmp_path / "run", **SMALL)
     with pytest.raises(InputError, match="side by side"):
         rspo.resume(tmp_path / "run", iterations=3)

@@ -460,13 +460,13 @@ def drop(record: dict[str, Any], path: str) -> None:
 RUN_EDITS = [
     partial(drop, path="config"),
     partial(drop, path="spec"),
-    partial(drop, path="config.objective"),
+    partial(drop, path="config.method.name"),
     partial(drop, path="spec.horizon"),
     partial(put, path="config", value=[]),
     partial(put, path="config", value="four-goals-easy"),
     partial(put, path="config.ppo", value=3),
-    partial(put, path="config.objective", value="nothing"),
-    partial(put, path="config.objective", value=["rspo"]),
+    partial(put, path="config.method.name", value="nothing"),
+    partial(put, path="config.method.name", value=["rspo"]),
     partial(put, path="config.iterations", value=-1),
     partial(put, path="config.iterations", value=1),  # fewer than there are strategies
     partial(put, path="config.iterations", value="3"),

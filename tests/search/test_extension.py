@@ -6,7 +6,7 @@ import pytest
 
 from product import same
 from rspo.config import Config, Judge
-from rspo.learn.ppo import PPO
+from rspo.core.learning import PPO
 from rspo.methods.rspo import RSPO
 from rspo.rollout.collector import collector
 from rspo.search.archive import Archive

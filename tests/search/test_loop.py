@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rspo.config import Config, Judge
+from rspo.core.learning import PPO
 from rspo.core.members import member
 from rspo.errors import DivergedError
-from rspo.learn.ppo import PPO
 from rspo.methods.rspo import RSPO
 from rspo.rollout.collector import collector
 from rspo.search import loop as search_module

@@ -16,8 +16,8 @@ import rspo
 from product import results, same
 from rspo import api
 from rspo.config import Config, Judge
+from rspo.core.learning import PPO
 from rspo.core.types import Trajectory, View
-from rspo.learn.ppo import PPO
 from rspo.methods.base import Method, Plan, Score
 from rspo.methods.references import References
 from rspo.registry import METHODS
@@ -54,13 +54,12 @@ class Doors(Method):
 class Case:
     """A method, how many strategies it is asked for, and the world for it."""
 
-    def __init__(self, objective: str, method: Method, count: int) -> None:
+    def __init__(self, method: Method, count: int) -> None:
         self.env = Rooms(doors=count, depth=1)
         learner = PPO(batch=256, updates=UPDATES, learning_rate=3e-2, hidden=16, layers=1)
         self.config = Config(
             "rooms",
             count,
-            objective=objective,
             method=method,
             ppo=learner,
             judge=Judge(episodes=32),
@@ -72,8 +71,8 @@ class Case:
 
 
 CASES = {
-    "population": Case("pbt-ce", METHODS.make("pbt-ce"), 3),
-    "latents": Case("doors", Doors(), 2),
+    "population": Case(METHODS.make("pbt-ce"), 3),
+    "latents": Case(Doors(name="doors"), 2),
 }
 
 

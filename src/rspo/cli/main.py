@@ -32,6 +32,14 @@ if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait
 
 
 @dataclass
+class List:
+    """What there is to choose from."""
+
+    methods: bool = False
+    """Only the methods: of each its kind, what it is, and what it needs of an environment."""
+
+
+@dataclass
 class Evaluate:
     """Play every strategy of a run anew and report its returns."""
 
@@ -152,22 +160,23 @@ def run(arguments: list[str]) -> int:
 
 def list_(arguments: list[str]) -> int:
     """What there is to choose from."""
-    parse(_Nothing, arguments, "rspo list")
+    options = parse(List, arguments, "rspo list")
     from rspo.registry import ENVIRONMENTS, METHODS
 
+    if options.methods:
+        for name, summary in METHODS.summaries().items():
+            method = METHODS.make(name)
+            needs = f"; needs {', '.join(method.needs)}" if method.needs else ""
+            _say(f"  {name:20} {method.kind:12} {summary}{needs}")
+        return 0
     for title, entries in (
         ("environments", ENVIRONMENTS.summaries()),
-        ("objectives", METHODS.summaries()),
+        ("methods", METHODS.summaries()),
     ):
         print(title)
         for name, summary in entries.items():
             _say(f"  {name:20} {summary}")
     return 0
-
-
-@dataclass
-class _Nothing:
-    """What there is to choose from."""
 
 
 def discover(arguments: list[str]) -> int:
@@ -176,7 +185,7 @@ def discover(arguments: list[str]) -> int:
 
     config, out, log = parse_discover(arguments)
     out = out or free_folder(
-        re.sub("[:/]", "-", f"{config.env[:100]}-{config.objective}-seed{config.seed}")
+        re.sub("[:/]", "-", f"{config.env[:100]}-{config.method.name}-seed{config.seed}")
     )
     return finish(api.discover(config.env, config=config, out=out, log=log), out)
 
@@ -184,7 +193,7 @@ def discover(arguments: list[str]) -> int:
 def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
     """The configuration that flags, a configuration file and the preset give together, the former
     over the latter."""
-    from rspo.config import Config, merge
+    from rspo.config import Config, merge, method_name
     from rspo.presets import preset
 
     @dataclass(frozen=True)
@@ -199,9 +208,12 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
         """TOML file of settings; flags override it."""
         log: Literal["tensorboard", "wandb"] | None = None
         """Pass metrics on to TensorBoard (RUN/tensorboard) or Weights & Biases too."""
+        paper: bool = False
+        """Start from the paper's own settings, to the letter, instead of the tuned ones."""
 
     # What the other flags mean depends on the environment and the method, so these are looked at
     # first.
+    arguments = [re.sub("^--method(?==|$)", "--method.name", word) for word in arguments]
     file = _value_of("--config", arguments)
     settings = _read_toml(Path(file)) if file else {}
     env = _environment_in(arguments) or settings.get("env", "")
@@ -210,14 +222,15 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
             f"{file} sets 'env' to {env!r}, but it must be the name of an environment; see `rspo "
             "list`."
         )
-    objective = _value_of("--objective", arguments) or settings.get("objective", "rspo")
+    method = _value_of("--method.name", arguments) or method_name(settings) or "rspo"
     asked_for_help = {"-h", "--help"} & set(arguments)
     if not env and not asked_for_help:
         raise InputError(
             "rspo discover needs an environment, such as `rspo discover four-goals-easy`; see "
             "`rspo list`."
         )
-    default = merge(preset(env or "four-goals-easy", objective), settings, file or "")
+    start = preset(env or "four-goals-easy", method, paper="--paper" in arguments)
+    default = merge(start, settings, file or "")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
     parsed = parse(Discover, arguments, "rspo discover", Discover(**fields))
     config = Config(**{name: getattr(parsed, name) for name in fields})
@@ -242,7 +255,7 @@ def _environment_in(arguments: list[str]) -> str | None:
     valued = {
         i + 1
         for i, argument in enumerate(arguments)
-        if argument in ("--out", "--config", "--objective", "--log")
+        if argument in ("--out", "--config", "--method.name", "--log")
     }
     known = [
         argument

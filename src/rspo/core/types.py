@@ -73,6 +73,7 @@ class Samples(NamedTuple):
     reward: Array  # []
     counted: Array  # [] whether it enters losses and likelihoods
     starts: Array  # [] whether an episode begins with it
+    extra: Any = None  # what a method's score gave for its loss
 
 
 class Trajectory(eqx.Module):

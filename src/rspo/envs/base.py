@@ -61,6 +61,11 @@ class World:
         return {}
 
     @property
+    def settings(self) -> Mapping[str, Any]:
+        """What its runs start from, as in a configuration file, where no preset knows better."""
+        return {}
+
+    @property
     def drawable(self) -> bool:
         """Whether its author has written a drawing."""
         return type(self).scene is not World.scene
@@ -142,6 +147,23 @@ class HostEnv(World, abc.ABC):
         """Between which numbers its observations lie, [A, O] each, as far as it says so; who looks
         at them warns of others."""
         return None
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Whole episodes, eight or more, of about 8192 steps in all."""
+        episodes = max(round(8192 / self.spec.horizon / 8), 1) * 8
+        return {
+            "ppo": {
+                "batch": episodes * self.spec.horizon,
+                "epochs": 10,
+                "minibatches": 8,
+                "entropy_coefficient": 0.01,
+                "normalize_obs": True,
+                "normalize_reward": True,
+                "padding": "restart" if self.can_restart else "count",
+            },
+            "judge": {"episodes": 64},
+        }
 
     @property
     def can_restart(self) -> bool:

@@ -3,9 +3,8 @@ update."""
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,76 +13,18 @@ from jax import Array
 
 from rspo.core.devices import share, sum_over_samples
 from rspo.core.distributions import Distribution
+from rspo.core.learning import PPO
 from rspo.core.members import each_member
 from rspo.core.policies import Normalizer, Policy
-from rspo.core.policies.policy import Memory
 from rspo.core.sequences import time_first
-from rspo.core.types import Padding, Samples, Trajectory, View
+from rspo.core.types import Samples, Trajectory, View
 from rspo.learn.gae import gae
 from rspo.methods.base import Score, Stream
 
-Span = tuple[float, float]
 SQUARES, EPSILON = 0.999, 1e-5  # Adam's second decay rate, and what keeps it from dividing by zero
 MOST_NUMBERING = (
     18  # bits of 32 that may number the samples of a batch, so that enough are left to shuffle them
 )
-
-
-@dataclass(frozen=True)
-class PPO:
-    """Settings of the learner that every method shares. Defaults are the paper's for 4-Goals."""
-
-    batch: int = 8192
-    """Environment steps in one update: batch / horizon whole episodes side by side."""
-    updates: int = 200
-    """Updates in one iteration."""
-    epochs: int = 4
-    """Passes over a batch."""
-    minibatches: int = 1
-    """Parts a batch is shuffled into, in each pass."""
-    learning_rate: float = 3e-4
-    decay: Span = (0.0, 1.0)
-    """Part of an iteration over which the learning rate falls to 0; `1 1`: it stays."""
-    momentum: float = 0.9
-    """Adam's first decay rate. Where rewards are rare, Adam scales up what is mostly noise; a
-    longer mean calms it."""
-    gamma: float = 0.99
-    """Discount of the return."""
-    gae_lambda: float = 0.95
-    clip: float = 0.2
-    """PPO's clipping range of the probability ratio."""
-    value_coefficient: float = 0.5
-    entropy_coefficient: float = 0.05
-    entropy_decay: Span = (1.0, 1.0)
-    """Part of an iteration over which the entropy coefficient falls to 0, so policies end sharp; `1
-    1`: it stays."""
-    gradient_clip: float = 0.5
-    """Upper bound of the gradient's norm."""
-    hidden: int = 64
-    """Units of a hidden layer; actor and critic are separate networks."""
-    layers: int = 2
-    """Hidden layers. The paper says one; its authors' code has two, and 4-Goals medium needs
-    two."""
-    normalize_obs: bool = False
-    """Scale observations by their running mean and deviation."""
-    normalize_reward: bool = False
-    """Divide each stream's reward by the running deviation of its discounted sum."""
-    padding: Padding = "count"
-    """Steps after an early end of the episode: they repeat its last moment and count in likelihoods
-    and losses, or are left out of both; or a new episode begins at once, and returns are those of
-    the first."""
-    horizon: Literal["cut", "end"] = "cut"
-    """What the horizon is to an episode that reaches it: a cut through what would go on, so that
-    its return continues with the value of the last state; or the end of the game, after which
-    nothing is earned."""
-    memory: Memory = "none"
-    """What a policy remembers of an episode: nothing, or what a gated recurrent unit (GRU) does;
-    actor and critic."""
-    chunk: int = 10
-    """Steps of a sequence that a policy with memory learns from."""
-    init: Literal["fresh", "same"] = "fresh"
-    """Weights at the start of an iteration: drawn anew, or the same for every iteration of a
-    run."""
 
 
 class Lesson(NamedTuple):
@@ -123,7 +64,7 @@ def learning_rate(config: PPO, step: Array) -> Array:
     return config.learning_rate * remaining(config.decay, step / steps)
 
 
-def remaining(span: Span, progress: Array) -> Array:
+def remaining(span: tuple[float, float], progress: Array) -> Array:
     """What is left of a coefficient that falls linearly to 0 over `span`, after `progress` (0 to 1)
     of an iteration."""
     start, end = span
@@ -232,8 +173,8 @@ class Joint(NamedTuple):
     """A loss of all members together, and the samples that its minibatches are taken from."""
 
     loss: Callable[[Policy, Samples], Array]
-    # [P, T, N, A, ...]; of policies with memory [P, 1, N, A, T, ...], which are not divided
-    samples: Samples
+    samples: Samples  # [P, T, N, A, ...], or of whole episodes [P, 1, N, A, T, ...]
+    whole: bool  # whether they are whole episodes, which are not divided into minibatches
 
 
 def update(
@@ -275,7 +216,7 @@ def update(
         (nets, opt_states), (part, counts, samples) = carry, now
         gradient, metrics = each_member(own_gradient, nets, bare, part, counts)
         if joint is not None:
-            samples = jax.tree.map(_flat, joint.samples if sequences else samples)
+            samples = jax.tree.map(_flat, joint.samples if joint.whole else samples)
             extra, slope = jax.value_and_grad(
                 lambda nets: joint.loss(assemble(nets, rest), samples)
             )(nets)
@@ -285,7 +226,7 @@ def update(
         return (optax.apply_updates(nets, updates), opt_states), metrics
 
     def one_epoch(carry: tuple[Any, Any], order: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
-        samples = None if joint is None or sequences else joint.samples
+        samples = None if joint is None or joint.whole else joint.samples
         if config.minibatches == 1:
             counts = each_member(lambda one: jnp.maximum(one.counted.sum(), 1.0), lessons)
             return one_step(carry, (lessons, counts, samples))

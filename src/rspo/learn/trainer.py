@@ -5,36 +5,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from rspo.core.devices import everywhere, map_samples, share
-from rspo.core.members import count, each_member, member
+from rspo.core.learning import PPO
+from rspo.core.members import each_member, member
 from rspo.core.policies import Normalizer, Policy, init_normalizer, init_policy
 from rspo.core.sequences import chunked
 from rspo.core.types import Trajectory
 from rspo.learn import ppo
-from rspo.methods.base import Method, Setup
+from rspo.methods.base import Learner, Method, Setup, TrainState
 from rspo.methods.references import Measure, References, live_rivals
 from rspo.rollout.collector import Collector
 
 
-class TrainState(eqx.Module):
-    """All that training carries from one update to the next; a checkpoint is exactly this. Leaves
-    [P, ...] but for the number of updates."""
-
-    policy: Policy
-    opt_state: Any
-    method: Any  # the method's own learners
-    returns: Normalizer | None  # what reward normalisation has seen
-    # how many are done; the key of an update is folded from it, so a resumed run draws the same
-    # numbers
-    update: Array
-
-
-def init_state(setup: Setup, method: Method, settings: ppo.PPO, keys: Array) -> TrainState:
+def init_state(setup: Setup, method: Method, settings: PPO, keys: Array) -> TrainState:
     """The start of a round; a key for each member."""
     channels = len(method.channels(setup.capacity))
 
@@ -61,36 +48,52 @@ class Trainer(NamedTuple):
 
 
 def make_trainer(
-    collect: Collector, method: Method, settings: ppo.PPO, measure: Measure, setup: Setup, rows: int
+    collect: Collector, method: Method, settings: PPO, measure: Measure, setup: Setup, rows: int
 ) -> Trainer:
     """`advance(state, rivals, keys, n)` runs n <= rows updates; of `rows` rows of metrics the first
-    n are set."""
-    episodes = settings.batch // setup.spec.horizon
+    n are set. A round has `settings.updates`."""
+    learner = make_learner(collect.compiled, method, settings, measure, setup)
+    init = jax.jit(learner.init, out_shardings=everywhere())
+    return Trainer(init, collect.trainer(partial(learner.play, collect), learner.learn, rows))
 
-    def play(state: TrainState, keys: Array) -> Trajectory:
-        def one(i: Any) -> Trajectory:
-            own, key = (
-                member((state.policy, state.method), i),
-                _update_keys(keys[i], state.update)[0],
-            )
-            context_key, play_key = (key, key) if not method.latent_size else jax.random.split(key)
-            latent = method.context(own[1], context_key, episodes)
-            return collect(own[0], episodes, play_key, padding=settings.padding, latent=latent)
 
-        return collect.each(one, setup.plan.members)
-
+def make_learner(
+    compiled: bool, method: Method, settings: PPO, measure: Measure, setup: Setup
+) -> Learner:
+    """The method's own, or PPO."""
+    own = method.learner(setup, settings)
+    if own is not None:
+        return own
     # A batch that is cut into minibatches is needed whole on every device: sharing it out first
     # would only add barriers. Stepping a compiled environment is divided by this too, which is
     # worth more.
-    shared = settings.minibatches == 1 or collect.compiled
-    learn = partial(_learn, method, settings, measure, setup, shared)
-    init = jax.jit(partial(init_state, setup, method, settings), out_shardings=everywhere())
-    return Trainer(init, collect.trainer(play, learn, rows))
+    shared = settings.minibatches == 1 or compiled
+    return Learner(
+        partial(init_state, setup, method, settings),
+        partial(_play, method, settings, setup),
+        partial(_learn, method, settings, measure, setup, shared),
+    )
+
+
+def _play(
+    method: Method, settings: PPO, setup: Setup, collect: Collector, state: TrainState, keys: Array
+) -> Trajectory:
+    """A batch of each member."""
+    episodes = settings.batch // setup.spec.horizon
+
+    def one(i: Any) -> Trajectory:
+        own = member((state.policy, state.method), i)
+        key = _update_keys(keys[i], state.update)[0]
+        context_key, play_key = (key, key) if not method.latent_size else jax.random.split(key)
+        latent = method.context(own[1], context_key, episodes)
+        return collect(own[0], episodes, play_key, padding=settings.padding, latent=latent)
+
+    return collect.each(one, setup.plan.members)
 
 
 def _learn(
     method: Method,
-    settings: ppo.PPO,
+    settings: PPO,
     measure: Measure,
     setup: Setup,
     shared: bool,
@@ -124,46 +127,38 @@ def _learn(
         channels = method.channels(setup.capacity)
         advantage, target = ppo.advantages(settings, values, played, score, channels)
         lesson = _lesson(policy, played, advantage, target, score.weight)
-        return (
-            _sequences(settings, lesson, played, carry) if policy.recurrent else lesson,
-            returns,
-            metrics,
-        )
+        lesson = _sequences(settings, lesson, played, carry) if policy.recurrent else lesson
+        return lesson, returns, metrics, score.extra
 
     learned_from = (members, state.policy, state.method, state.returns, data)
-    lessons, returns, metrics = each_member(prepare, *learned_from)
+    lessons, returns, metrics, extra = each_member(prepare, *learned_from)
+    rivals = each_member(partial(rivals_of, state.policy), members)
     policies, opt_states, more = ppo.update(
         settings,
         state.policy,
         state.opt_state,
         lessons,
         ppo.entropy_coefficient(settings, state.update),
-        _joint(method, state, data, partial(rivals_of, state.policy), update_keys[0, 1]),
+        _joint(method, state, data, extra, rivals, update_keys[0, 1]),
         update_keys[:, 0],
     )
     policies = each_member(_normalized, policies, data)
-    rivals = each_member(partial(rivals_of, state.policy), members)
     learners = method.update(state.method, data, rivals, update_keys[0, 1])
     return TrainState(policies, opt_states, learners, returns, state.update + 1), metrics | more
 
 
 def _joint(
-    method: Method,
-    state: TrainState,
-    data: Trajectory,
-    rivals_of: Callable[[Array], References],
-    key: Array,
+    method: Method, state: TrainState, data: Trajectory, extra: Any, rivals: References, key: Array
 ) -> ppo.Joint | None:
     """What members learn together, where the method has such a loss."""
     if type(method).loss is Method.loss:
         return None
-    rivals = each_member(rivals_of, jnp.arange(count(state.policy)))
-    samples = each_member(lambda played: played.samples, data)
-    if state.policy.recurrent:
+    whole = state.policy.recurrent or method.whole_episodes
+    samples = each_member(lambda played: played.samples, data)._replace(extra=extra)
+    if whole:
         samples = each_member(lambda one: chunked(one, data.reward.shape[1]), samples)
-    return ppo.Joint(
-        lambda policies, part: method.loss(state.method, policies, part, rivals, key), samples
-    )
+    loss = lambda policies, part: method.loss(state.method, policies, part, rivals, key)
+    return ppo.Joint(loss, samples, whole)
 
 
 def _normalized(policy: Policy, played: Trajectory) -> Policy:
@@ -223,7 +218,7 @@ def _lesson(
     )
 
 
-def _sequences(settings: ppo.PPO, lesson: ppo.Lesson, played: Trajectory, carry: Any) -> ppo.Lesson:
+def _sequences(settings: PPO, lesson: ppo.Lesson, played: Trajectory, carry: Any) -> ppo.Lesson:
     """Chunks of the episodes, each with what was remembered before its first step."""
     starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
     cut = chunked(lesson._replace(starts=starts), settings.chunk)

@@ -1,27 +1,42 @@
 """What makes a method a method: the contract between the learner and the methods.
 
-A method is a frozen dataclass of its own settings (they become command-line flags) with pure
+A method is a frozen dataclass of its own settings (they become the flags `--method.NAME`) with pure
 functions. It plans how k policies come about, declares reward streams and scores a batch of
 trajectories; PPO learns one value head a stream and never asks which method it is. What a method
 needs beyond that are its own learners (`init`, `update`), a loss joint over the members of a
 population (`loss`), latents that a policy is given before an episode (`context`), and what it keeps
-of a finished policy (`memory`, `remember`).
+of a finished policy (`memory`, `remember`). A method that does not learn by PPO at all brings its
+own learner (`learner`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.core.policies import Policy
+from rspo.core.learning import PPO
+from rspo.core.policies import Normalizer, Policy
 from rspo.core.types import Samples, Spec, Trajectory
 from rspo.methods.references import References
+from rspo.rollout.collector import Collector
 
 Stream = Literal["episodic", "settled", "endless"]
 """When a stream of rewards ends: with its episode, bootstrapping where that is cut off; with its
 episode, owing nothing even there; or never, so that what comes after an episode counts too."""
+
+Kind = Literal["iterative", "population", "latent", "archive", "tabular"]
+"""How a method comes by k policies: one after the other, side by side, as one policy with k
+latents, as the elites of an archive of behaviours, or by exact gradients of tabular games."""
+
+Need = Literal["features", "behaviour", "tables"]
+"""What an environment must have for a method: a reward that is a weighted sum of features, numbers
+that place an episode among behaviours, or exact tables of transitions and rewards."""
+
+Settings = Mapping[str, Any]
+"""Settings as in a configuration file: single ones, groups as tables."""
 
 
 class Plan(NamedTuple):
@@ -42,6 +57,11 @@ class Plan(NamedTuple):
     def policies(self) -> int:
         return self.rounds * self.per_round
 
+    def updates(self, each: int) -> int:
+        """Of one round, where a policy by itself gets `each`: one with k latents gets as many steps
+        as k policies do."""
+        return each * self.latents
+
 
 class Setup(NamedTuple):
     """What a method knows when a round begins."""
@@ -58,12 +78,50 @@ class Score(NamedTuple):
     reward: Array  # [T, N, A, C] the reward streams
     weight: Array  # [T, N, A, C] what each stream's normalised advantage counts for
     metrics: dict[str, Array]  # scalars, or [R] for one number a rival
+    extra: Any = None  # leaves [T, N, A, ...]: what `loss` finds as `extra` of its samples
+
+
+class TrainState(eqx.Module):
+    """All that training carries from one update to the next; a checkpoint is exactly this. Leaves
+    [P, ...] but for the number of updates."""
+
+    policy: Policy
+    opt_state: Any
+    method: Any  # the method's own learners
+    returns: Normalizer | None  # what reward normalisation has seen
+    # how many are done; the key of an update is folded from it, so a resumed run draws the same
+    # numbers
+    update: Array
+
+
+class Learner(NamedTuple):
+    """How a round is trained: pure functions of its state, which one program calls in turn."""
+
+    init: Callable[[Array], TrainState]
+    """The start, from a key for each member."""
+    play: Callable[[Collector, TrainState, Array], Any]
+    """The data of one update, from the members' keys."""
+    learn: Callable[[TrainState, References, Any, Array], tuple[TrainState, dict[str, Array]]]
+    """One update from that data, given the kept policies, and its metrics [P, ...]."""
 
 
 @dataclass(frozen=True)
 class Method:
     """The base: the task's own reward, one stream, nothing learned on the side, one policy after
     the other."""
+
+    name: str = "pg"
+    """The method's name (`rspo list`); `--method NAME` for short."""
+
+    kind: ClassVar[Kind] = "iterative"
+    needs: ClassVar[tuple[Need, ...]] = ()
+    tuned: ClassVar[Mapping[str, Settings]] = {}
+    """Settings by domain or environment, those of the environment over those of its domain, chosen
+    on seeds that no result is published on."""
+    paper: ClassVar[Mapping[str, Settings]] = {}
+    """The same with the paper's own settings (`--paper`)."""
+    whole_episodes: ClassVar[bool] = False
+    """Whether `loss` sees all of a batch as whole episodes instead of minibatches of steps."""
 
     def validate(self) -> None:
         """Refuse, in one sentence, settings that make no sense together."""
@@ -106,7 +164,9 @@ class Method:
         self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
     ) -> Array:
         """An auxiliary loss of all members together, once per minibatch. Leaves have a leading axis
-        P: each member's own learners, policy and minibatch; rivals are those of `score`, [P, R]."""
+        P: each member's own learners, policy and minibatch; rivals are those of `score`, [P, R].
+        Samples are [P, B], or episodes [P, N A, T] where policies have a memory or the method sees
+        `whole_episodes`."""
         return jnp.zeros(())
 
     def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
@@ -123,3 +183,7 @@ class Method:
         """What to keep of a finished policy beside itself; `play(policy, key)` collects a batch of
         episodes."""
         return ()
+
+    def learner(self, setup: Setup, settings: PPO) -> Learner | None:
+        """What trains instead of PPO, where a method does not build on it."""
+        return None

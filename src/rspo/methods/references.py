@@ -8,9 +8,10 @@ delta_j        = alpha * D(pi_rnd, pi_j)               phi_j(tau) = [ NLL(tau; p
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import equinox as eqx
 import jax
@@ -20,6 +21,7 @@ from jax import Array
 from rspo.core.devices import map_samples
 from rspo.core.distributions import Gaussian
 from rspo.core.sequences import chunked, joined, replayed
+from rspo.core.settings import Above, Positive, Share, Within
 from rspo.core.types import Samples, Trajectory
 from rspo.errors import InputError
 
@@ -32,23 +34,23 @@ class Measure:
     """What of a trajectory must be unusual for a kept policy: its actions (the paper's NLL), or its
     return, which then counts by its difference from the kept policy's mean return, an agent's own
     from that over agents."""
-    alpha: float = 0.5
+    alpha: Positive = 0.5
     """The threshold of a kept policy is alpha times the distance of random play from it, by default
     the cross-entropy of random play under it."""
     least: float | None = None
     """The automatic threshold is never below this, if given."""
-    delta: float | None = None
+    delta: Annotated[float | None, Within(-math.inf)] = None
     """One fixed threshold for every kept policy instead of the automatic one."""
     random: Literal["uniform", "initial"] = "uniform"
     """Whose play sets the automatic threshold: a uniformly random policy, or a freshly initialised
     network."""
-    cap: float | None = None
+    cap: Annotated[float | None, Above(0)] = None
     """Upper bound of one step's -log pi_j, and of one step's prediction error; the paper has
     none."""
     gaussian: Literal["density", "distance"] = "density"
     """What -log pi_j of a continuous action is: the Gaussian's (the paper), or |a - mu_j|^2 / 2
     (the authors' code), which no deviation enters, and which is never negative."""
-    discount: float = 1.0
+    discount: Share = 1.0
     """Weight of step t in the likelihood is discount^t; the paper's sum is undiscounted."""
 
     def validate(self) -> None:
@@ -78,7 +80,7 @@ class References(eqx.Module):
     policies: Any  # a Policy whose every leaf has a leading axis R
     threshold: Array  # [R] delta_j
     returns: Array  # [R] the mean return of each policy
-    memory: Any  # what the objective remembers of each policy, leaves with a leading axis R
+    memory: Any  # what the method remembers of each policy, leaves with a leading axis R
     mask: Array  # [R] true where a policy is kept; the kept ones of an archive come first
     measure: Measure = eqx.field(static=True)
 

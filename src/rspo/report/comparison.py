@@ -70,10 +70,9 @@ def _groups(runs: Sequence[RunFolder]) -> list[Group]:
 
 
 def _label(run: RunFolder, members: Iterable[list[RunFolder]]) -> str:
-    method = run.config["objective"]
-    rivals = [
-        dict(flat(group[0].config)) for group in members if group[0].config["objective"] == method
-    ]
+    method = run.config["method"]["name"]
+    same = [group for group in members if group[0].config["method"]["name"] == method]
+    rivals = [dict(flat(group[0].config)) for group in same]
     own = {name: value for name, value in flat(run.config) if name != "seed"}
     apart = [
         f"{name} {value}"

@@ -37,6 +37,7 @@ class References(TypedDict):
 
 
 class Method(TypedDict):
+    name: str
     release: NotRequired[float]
 
 
@@ -46,7 +47,6 @@ class Measure(TypedDict):
 
 class Settings(TypedDict):
     env: str
-    objective: str
     seed: int
     iterations: int
     ppo: Updates

@@ -118,7 +118,7 @@ class WeightsAndBiases(Log):
         super().__init__(start)
         import wandb
 
-        self.updates = config.ppo.updates
+        self.updates = config.training.updates
         name = store.sha256(str(path.resolve()).encode())[
             :16
         ]  # a resumed run goes on in the same W&B run

@@ -2,7 +2,7 @@
 
 run.json                      settings, environment, versions, command; never changes
 strategies/000/               one folder a finished iteration, there as a whole or not at all
-    policy.safetensors        policy and what the objective remembers of it
+    policy.safetensors        policy and what the method remembers of it
     metrics.jsonl             one line an update
     episodes.safetensors      a few episodes as drawings, for the report
     strategy.json             status and why, evaluation, threshold, checksums of the files above
@@ -43,7 +43,7 @@ from rspo.core.spaces import ActionSpace, Box, Discrete, MultiDiscrete
 from rspo.core.typed import checked, quoted
 from rspo.core.types import Spec
 from rspo.errors import InputError
-from rspo.learn.trainer import TrainState
+from rspo.methods.base import TrainState
 from rspo.runs import manifest, store
 from rspo.runs.clock import Clock
 from rspo.runs.manifest import readable
@@ -52,7 +52,7 @@ from rspo.search.archive import Archive, Strategy
 from rspo.search.crossplay import CrossPlay
 from rspo.search.diversity import PopulationDiversity
 from rspo.search.evaluation import Evaluation
-from rspo.search.loop import Found, Position, kept_shapes, place_of, plan_of, training_shapes
+from rspo.search.loop import Found, Position, kept_shapes, place_of, training_shapes
 from rspo.text import NAME, printable
 
 PROVENANCE = ("index", "status", "reason", "threshold", "attempt", "round", "member", "latent")
@@ -120,7 +120,7 @@ class Run:
                 f"iterations is {iterations}, but {self.name} was begun with "
                 f"{self.config.iterations}: it must be more."
             )
-        if plan_of(config).per_round != plan_of(self.config).per_round:
+        if config.plan.per_round != self.config.plan.per_round:
             raise InputError(
                 f"{self.name} trains its policies side by side, so there can be no more of them: "
                 "start a new run with "
@@ -190,7 +190,7 @@ class Run:
         else:
             self._save_strategy(event)
             self.clock.mark()
-            if place_of(plan_of(self.config), len(archive)).round != event.strategy.round:
+            if place_of(self.config.plan, len(archive)).round != event.strategy.round:
                 # Only now: a kill between the two leaves a checkpoint of a round that is done,
                 # which resuming ignores.
                 store.remove(self.path / "checkpoint.safetensors")
@@ -308,7 +308,7 @@ class Run:
             raise StoreError(
                 f"{path} was changed after it was written: its checksum does not match."
             )
-        plan = plan_of(self.config)
+        plan = self.config.plan
         round = place_of(plan, len(archive)).round
         if record["round"] != round:
             store.remove(
@@ -337,7 +337,7 @@ def summary(archive: Archive) -> dict[str, Any]:
     more = ("descriptor", "sampled_descriptor", "stats", "accepted_by", "distance", "threshold")
     return {
         "env": archive.config.env,
-        "objective": archive.config.objective,
+        "method": archive.config.method.name,
         "seed": archive.config.seed,
         "strategies": [
             {

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from rspo.config import Config
 from rspo.search.archive import Archive, Strategy
-from rspo.search.loop import Found, Position, plan_of
+from rspo.search.loop import Found, Position
 from rspo.text import LONGEST, NAME, counted, printable
 
 STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
@@ -25,7 +25,8 @@ class View:
     results."""
 
     def __init__(self, config: Config, quiet: bool = False) -> None:
-        self.config, self.plan = config, plan_of(config)
+        self.config, self.plan = config, config.plan
+        self.updates = config.training.updates  # of a round
         self.console = Console(
             stderr=True, quiet=quiet, highlight=False, soft_wrap=True, markup=False, emoji=False
         )
@@ -37,9 +38,7 @@ class View:
             transient=True,
             disable=quiet or not self.console.is_terminal,
         )
-        self.bar = self.live.add_task(
-            "", total=config.ppo.updates, iteration="", numbers="compiling ..."
-        )
+        self.bar = self.live.add_task("", total=self.updates, iteration="", numbers="compiling ...")
         self.started = self.spoken = time.monotonic()
         self.done_before = 0
 
@@ -48,9 +47,8 @@ class View:
         config, rounds = self.config, len(archive) // self.plan.per_round
         self.done_before = self._updates_done(rounds, start)
         self.say(
-            f"{config.env}: {config.iterations} iterations of {config.objective}, "
-            f"{config.ppo.updates} updates of "
-            f"{config.ppo.batch} steps each, seed {config.seed}"
+            f"{config.env}: {config.iterations} policies by {config.method.name}, "
+            f"{config.steps / 1e6:.3g} million steps in all, seed {config.seed}"
         )
         if self.done_before:
             done = f"{len(archive)} of {config.iterations} iterations, {self.done_before} updates"
@@ -70,10 +68,7 @@ class View:
         self.live.update(self.bar, completed=row["update"], iteration=iteration, numbers=numbers)
         if not self.console.is_terminal and time.monotonic() - self.spoken > PLAIN_SECONDS:
             self.spoken = time.monotonic()
-            self.say(
-                f"iteration {iteration}  update {row['update']}/{self.config.ppo.updates}  "
-                f"{numbers}"
-            )
+            self.say(f"iteration {iteration}  update {row['update']}/{self.updates}  {numbers}")
 
     def say(self, text: str) -> None:
         self.console.print(printable(text, LONGEST))
@@ -90,14 +85,14 @@ class View:
         )
 
     def _updates_done(self, rounds: int, position: Position | None) -> int:
-        return rounds * self.config.ppo.updates + (len(position.rows[0]) if position else 0)
+        return rounds * self.updates + (len(position.rows[0]) if position else 0)
 
     def _left(self, position: Position) -> str:
         """Until the run's end, at the pace so far; an iteration's further attempts are not
         foreseen."""
         done = self._updates_done(position.round, position)
         pace = (time.monotonic() - self.started) / max(done - self.done_before, 1)
-        return _clock(pace * (self.plan.rounds * self.config.ppo.updates - done))
+        return _clock(pace * (self.plan.rounds * self.updates - done))
 
 
 def _over_members(position: Position) -> dict[str, Any]:
@@ -115,7 +110,7 @@ def strategy_table(archive: Archive) -> Table:
     what = (
         f"{counted(archive.distinct, 'distinct strategy', 'distinct strategies')} for {config.env}"
     )
-    title = f"{what} ({config.objective}, seed {config.seed})"
+    title = f"{what} ({config.method.name}, seed {config.seed})"
     why = [f"{s.index} {s.status}: {s.reason}" for s in archive if s.status != "novel" and s.reason]
     table = Table(
         title=Text(printable(title, LONGEST)),

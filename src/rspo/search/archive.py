@@ -31,7 +31,7 @@ class Strategy:
     threshold: float
     """delta of this policy as a reference: how far from it a trajectory must be to be accepted."""
     memory: Any
-    """What the objective remembers of it, such as its reward predictor."""
+    """What the method remembers of it, such as its reward predictor."""
     attempt: int
     """How many attempts the iteration took, from 1."""
     round: int = 0

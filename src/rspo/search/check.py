@@ -3,6 +3,7 @@ before training."""
 
 import sys
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from rspo.core.types import Played, Spec, Step, Trajectory
 from rspo.envs.base import AnyEnv, Env, HostEnv, Instances
 from rspo.envs.given import failure, first, own_code, tried, warn_outside, whole
 from rspo.errors import InputError, RspoWarning
+from rspo.methods.base import Method, Need
 from rspo.registry import make
 from rspo.rollout.patience import Signs, watching
 
@@ -96,6 +98,25 @@ def check_env(env: Any) -> Spec:
     if problems:
         raise InputError(f"{world.title} cannot be trained in: {'; '.join(problems)}.")
     return world.spec
+
+
+NEEDS: dict[Need, tuple[Callable[[AnyEnv], bool], str]] = {
+    "features": (
+        lambda env: env.spec.features > 0,
+        "its reward is not given as a weighted sum of features (Spec.features)",
+    ),
+}
+
+
+def check_needs(method: Method, env: AnyEnv) -> None:
+    """Refuse, in one sentence, a method whose need the environment does not meet."""
+    for need in method.needs:
+        met, why_not = NEEDS[need]
+        if not met(env):
+            raise InputError(
+                f"The method {method.name} cannot be used in {env.title}: {why_not}. "
+                "`rspo list --methods` says what each method needs."
+            )
 
 
 def built_in(env: AnyEnv) -> bool:

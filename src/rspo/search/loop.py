@@ -20,8 +20,8 @@ from rspo.core.members import member
 from rspo.core.policies import Policy, uniform_policy
 from rspo.core.types import Spec
 from rspo.errors import DivergedError
-from rspo.learn.trainer import Trainer, TrainState, init_state, make_trainer
-from rspo.methods.base import Plan, Setup
+from rspo.learn.trainer import Trainer, make_learner, make_trainer
+from rspo.methods.base import Plan, Setup, TrainState
 from rspo.methods.references import References
 from rspo.rollout.collector import Collector
 from rspo.search.archive import Archive, Strategy, capacity
@@ -59,10 +59,6 @@ class Place(NamedTuple):
     latent: int
 
 
-def plan_of(config: Config) -> Plan:
-    return config.method.plan(config.iterations)
-
-
 def place_of(plan: Plan, index: int) -> Place:
     """Of the strategy with this number: all latents of a member after each other, all members of a
     round."""
@@ -72,7 +68,7 @@ def place_of(plan: Plan, index: int) -> Place:
 
 def setup_of(config: Config, spec: Spec, kept: int) -> Setup:
     """What a round that begins with this many kept policies is trained with."""
-    plan = plan_of(config)
+    plan = config.plan
     return Setup(spec, plan, plan.members if plan.members > 1 else capacity(kept))
 
 
@@ -80,7 +76,8 @@ def training_shapes(config: Config, spec: Spec, kept: int) -> TrainState:
     """The shapes of a training state, without any device work."""
     setup = setup_of(config, spec, kept)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), setup.plan.members))
-    return jax.eval_shape(lambda keys: init_state(setup, config.method, config.ppo, keys), keys)
+    learner = make_learner(True, config.method, config.training, config.measure, setup)
+    return jax.eval_shape(learner.init, keys)
 
 
 def kept_shapes(config: Config, spec: Spec) -> tuple[Policy, Any]:
@@ -122,7 +119,7 @@ def keys(config: Config, round: int, attempt: int) -> Keys:
 def evaluation_key(config: Config, strategy: Strategy) -> Array:
     """With which a strategy was evaluated."""
     place = Place(strategy.round, strategy.member, strategy.latent)
-    return keys(config, strategy.round, strategy.attempt).of(place, plan_of(config)).evaluate
+    return keys(config, strategy.round, strategy.attempt).of(place, config.plan).evaluate
 
 
 def _each_its_own(key: Array, members: int) -> Array:
@@ -133,7 +130,7 @@ def search(
     collect: Collector, config: Config, archive: Archive, start: Position | None = None
 ) -> Iterator[Position | Found]:
     """Run what `archive` lacks, from `start` on if given; yields signs of life and results."""
-    tools, plan = Tools(collect, config), plan_of(config)
+    tools, plan = Tools(collect, config), config.plan
     while len(archive) < plan.policies:
         place = place_of(plan, len(archive))
         position = start or tools.begin(archive, place.round, attempt=1)
@@ -157,7 +154,7 @@ class Tools:
     are."""
 
     def __init__(self, collect: Collector, config: Config) -> None:
-        self.config, self.collect, self.plan, self.pace = config, collect, plan_of(config), Pace()
+        self.config, self.collect, self.plan, self.pace = config, collect, config.plan, Pace()
         padding, episodes = config.ppo.padding, config.judge.episodes
         self.shapes = kept_shapes(config, collect.spec)
         self.trainer = cache(self._trainer)
@@ -172,7 +169,7 @@ class Tools:
     def _trainer(self, places: int) -> Trainer:
         setup = setup_of(self.config, self.collect.spec, places)
         return make_trainer(
-            self.collect, self.config.method, self.config.ppo, self.config.measure, setup, ROWS
+            self.collect, self.config.method, self.config.training, self.config.measure, setup, ROWS
         )
 
     def trainer_for(self, archive: Archive) -> Trainer:
@@ -211,14 +208,14 @@ def _train(
 ) -> Generator[Position, None, Position]:
     """Train to the end of the round, a few updates at a time."""
     config, plan = tools.config, tools.plan
-    if int(position.state.update) == config.ppo.updates:
+    if int(position.state.update) == config.training.updates:
         return position
     references = jax.device_put(tools.references(archive))
     own = _each_its_own(keys(config, position.round, position.attempt).train, plan.members)
     kept = int(references.mask.sum()) if plan.members == 1 else plan.members
     advance = tools.trainer_for(archive).advance
-    while (done := int(position.state.update)) < config.ppo.updates:
-        count = min(tools.pace.count, ROWS - done % ROWS, config.ppo.updates - done)
+    while (done := int(position.state.update)) < config.training.updates:
+        count = min(tools.pace.count, ROWS - done % ROWS, config.training.updates - done)
         with tools.pace.of(count):
             state, table = jax.block_until_ready(advance(position.state, references, own, count))
         table = jax.device_get(table)
@@ -229,7 +226,8 @@ def _train(
         _check_finite(config, position.round, [row for one in rows for row in one[-count:]], state)
         position = position._replace(state=state, rows=rows)
         done += count
-        if done % ROWS == 0 or done == config.ppo.updates or tools.pace.slow or interrupt.asked():
+        finished = done == config.training.updates
+        if done % ROWS == 0 or finished or tools.pace.slow or interrupt.asked():
             yield position
     return position
 

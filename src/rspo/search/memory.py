@@ -109,7 +109,7 @@ def _gigabytes(size: float) -> str:
 
 
 class Estimate:
-    """What a run of these settings, or of others for the same environment and objective, takes at
+    """What a run of these settings, or of others for the same environment and method, takes at
     its peak."""
 
     def __init__(self, env: AnyEnv, config: Config, learning: bool = True) -> None:
