@@ -380,7 +380,7 @@ def test_what_is_piped_is_plain_text(finished: Path) -> None:
     assert "\x1b" not in outcome.out + outcome.err
     assert "\r" not in outcome.out + outcome.err
     first, *lines = outcome.err.splitlines()
-    assert first == "four-goals-easy: 3 iterations of rspo, 20 updates of 1024 steps each, seed 0"
+    assert first == "four-goals-easy: 3 policies by rspo, 20 updates of 1024 steps each, seed 0"
     judged = [line for line in lines if "so far" in line]
     assert [line.split()[1] for line in judged] == ["1/3", "2/3", "3/3"]
     assert outcome.out.splitlines()[-2:] == [

@@ -223,6 +223,9 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
             "list`."
         )
     method = _value_of("--method.name", arguments) or method_name(settings) or "rspo"
+    if "method" in settings:
+        own = settings["method"] if isinstance(settings["method"], dict) else {}
+        settings["method"] = {**own, "name": method}
     asked_for_help = {"-h", "--help"} & set(arguments)
     if not env and not asked_for_help:
         raise InputError(

@@ -48,7 +48,7 @@ class View:
         self.done_before = self._updates_done(rounds, start)
         self.say(
             f"{config.env}: {config.iterations} policies by {config.method.name}, "
-            f"{config.steps / 1e6:.3g} million steps in all, seed {config.seed}"
+            f"{config.ppo.updates} updates of {config.ppo.batch} steps each, seed {config.seed}"
         )
         if self.done_before:
             done = f"{len(archive)} of {config.iterations} iterations, {self.done_before} updates"
