@@ -198,3 +198,26 @@ class Clock(Env):
         return jnp.stack(
             [jnp.stack([time, length, jnp.asarray(float(agent))]) for agent in range(2)]
         )
+
+
+class Corridor(Env):
+    """Steps to the left or to the right; only the last cell pays, and random play hardly gets
+    there."""
+
+    length: int = eqx.field(static=True, default=12)
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(self.length, Discrete(2), horizon=self.length + 4)
+
+    def reset(self, noise: Array) -> tuple[Array, Array]:
+        state = jnp.zeros((), jnp.int32)
+        return state, self._observe(state)
+
+    def step(self, state: Array, action: Array, noise: Array) -> tuple[Array, Step]:
+        state = jnp.clip(state + 2 * action[0] - 1, 0, self.length - 1)
+        reward = (state == self.length - 1).astype(jnp.float32)
+        return state, Step(self._observe(state), reward[None], jnp.asarray(False))
+
+    def _observe(self, state: Array) -> Array:
+        return jax.nn.one_hot(state, self.length)[None]

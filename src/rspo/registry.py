@@ -131,6 +131,8 @@ METHODS = MethodRegistry(
             "rspo.methods.ablations:BehaviourOnly", "ablation: no reward-driven intrinsic reward"
         ),
         "pg": Entry("rspo.methods.base:Method", "PPO with restarts: the task's reward alone"),
+        "dipg": Entry("rspo.methods.dipg:DIPG", "other trajectories, by maximum mean discrepancy"),
+        "rnd": Entry("rspo.methods.rnd:RND", "restarts that are paid for states seldom seen"),
         "pbt-ce": Entry(
             "rspo.methods.pbt_ce:PBTCE",
             "a population, each far from the others by cross-entropy",
