@@ -163,6 +163,21 @@ TASKS = {
         measure=Measure(alpha=0.6, cap=10.0, discount=0.995),
         paper={**_STAG_HUNT_LETTER, "ppo": {**_STAG_HUNT_LETTER["ppo"], "updates": 400}},
     ),
+    # Batch, steps and alpha are those of the authors' configuration.
+    "point": Task(
+        "point",
+        ppo=PPO(
+            batch=6400,
+            updates=160,
+            learning_rate=1e-3,
+            epochs=10,
+            minibatches=8,
+            entropy_coefficient=0.01,
+            normalize_obs=True,
+            normalize_reward=True,
+        ),
+        measure=Measure(alpha=1.1, random="initial"),
+    ),
     "half-cheetah": _robot(alpha=1.1, updates=480),  # twice the steps, in about as much time
     "hopper": _robot(alpha=0.9),
     "walker2d": _robot(alpha=0.9),

@@ -95,6 +95,10 @@ ENVIRONMENTS = Registry(
             "rspo.envs.escalation:Escalation",
             "two agents: follow a light together; whoever follows alone pays",
         ),
+        "point": Entry(
+            "rspo.envs.point:Point",
+            "push a disc to a goal, past a U that catches whoever goes straight",
+        ),
         "half-cheetah": _robot("half-cheetah", "run; nothing ends an episode"),
         "hopper": _robot("hopper", "hop on one leg without falling"),
         "walker2d": _robot("walker2d", "walk on two legs without falling"),

@@ -92,6 +92,7 @@ class RSPO(Method):
         },
         "escalation": {"method": {"predictor_data": "mixed"}},
         "monster-hunt": {"method": {"release": 0.25}},
+        "point": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
         "robots": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
     }
     paper: ClassVar[Mapping[str, Settings]] = {
