@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rspo.core import charts
-from rspo.core.axes import bounds, nice_ticks
+from rspo.core.axes import bounds, nice_ticks, tick
 from rspo.core.lines import Line, Mark, chart
 
 
@@ -30,6 +30,19 @@ def test_ticks_are_few_and_enclose_what_is_drawn(low: float, span: float) -> Non
     assert ticks[0] <= low + slack
     assert ticks[-1] >= high - slack
     assert (np.diff(ticks) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.25, "0.25"),
+        (-2000.0, "\N{MINUS SIGN}2000"),
+        (250000.0, "2.5e5"),
+        (-4e6, "\N{MINUS SIGN}4e6"),
+    ],
+)
+def test_what_stands_beside_an_axis_is_short(value: float, text: str) -> None:
+    assert tick(value) == text
 
 
 def test_a_long_line_is_thinned_to_means() -> None:

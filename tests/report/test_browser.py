@@ -13,6 +13,7 @@ from test_report import forge, write_part
 
 from browser import chromium, needs_browser, requests, screenshot, show
 from pages import Linkage, Undrawn, make_run
+from product import rewritten
 from rspo.envs.base import Env
 from rspo.report import write_comparison, write_report
 
@@ -283,18 +284,90 @@ def test_on_paper(driver: Any, hunt: Path) -> None:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
-def test_paper_gets_the_end_of_each_episode_in_its_own_colours(driver: Any, hunt: Path) -> None:
-    show(driver, hunt, prefers_color_scheme="dark")
-    driver.execute_script("dispatchEvent(new Event('beforeprint'))")
-    captions = [
-        caption.text for caption in all_of(driver, ".card figcaption") if "step" in caption.text
-    ]
-    assert len(captions) == COUNT
-    assert all("step 50 of 50" in text for text in captions)
-    ink = "return getComputedStyle(document.documentElement).getPropertyValue('--c0')"
-    assert driver.execute_script(ink) == "#0072b2"
-    driver.execute_script("dispatchEvent(new Event('afterprint'))")
-    assert driver.execute_script(ink) != "#0072b2"
+VISIBLE = """
+return [...document.querySelectorAll(".card")].map((card) =>
+  [".still", "canvas"].map((part) => card.querySelector(part).checkVisibility({ visibilityProperty: true })));
+"""
+
+
+def test_the_still_picture_is_there_until_something_plays_and_on_paper(
+    driver: Any, hunt: Path
+) -> None:
+    show(driver, hunt, prefers_reduced_motion="reduce")
+    assert driver.execute_script(VISIBLE) == [[True, False]] * COUNT
+    all_of(driver, ".card [data-do=forward]")[0].click()
+    assert driver.execute_script(VISIBLE)[0][1]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    assert driver.execute_script(VISIBLE) == [[True, False]] * COUNT
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_stills_are_in_the_colour_of_their_strategy(
+    driver: Any, run_of: Callable[[str], Path], scheme: str
+) -> None:
+    show(driver, write_report(run_of("monster-hunt")), prefers_color_scheme=scheme)
+    of = "return [...document.querySelectorAll('.card')].map((card) => [getComputedStyle(card.querySelector('.still .way')).stroke, getComputedStyle(card.querySelector('.swatch')).backgroundColor])"
+    colours = driver.execute_script(of)
+    assert all(way == swatch for way, swatch in colours)
+    assert len({way for way, _ in colours}) == COUNT
+
+
+def test_without_scripts_there_is_a_picture(driver: Any, hunt: Path) -> None:
+    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        show(driver, hunt)
+        assert all(still.is_displayed() for still in all_of(driver, ".card .still"))
+    finally:
+        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+# Text that reaches beyond the card or panel around it, where that does not scroll.
+OVERFLOW = """
+const wrong = [], root = document.documentElement, scrolls = (e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
+for (const details of document.querySelectorAll("details")) details.open = true;
+if (root.scrollWidth > root.clientWidth) wrong.push("the page scrolls sideways");
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const node = walker.currentNode, element = node.parentElement;
+  if (!node.textContent.trim() || !element.checkVisibility() || element.closest("script, style, noscript, title, option, .skip")) continue;
+  let inside = false;
+  for (let e = element; e; e = e.parentElement) inside ||= scrolls(e);
+  const box = (element.closest("svg, .card, .learning, .panel, #pair") || root).getBoundingClientRect(), range = document.createRange();
+  range.selectNodeContents(node);
+  for (const r of inside ? [] : range.getClientRects())
+    if (r.right > box.right + 1 || r.left < box.left - 1) wrong.push(node.textContent.trim().slice(0, 60));
+}
+return wrong;
+"""
+LONG = "a-name-that-was-never-meant-to-be-this-long-and-has-no-space-in-it-" * 2
+
+
+@pytest.mark.parametrize("name", ["monster-hunt", "half-cheetah", "gym:Pendulum-v1"])
+def test_no_text_leaves_its_card_at_any_width(
+    driver: Any, run_of: Callable[[str], Path], tmp_path: Path, name: str
+) -> None:
+    run = shutil.copytree(run_of(name), tmp_path / "run")
+    with rewritten(run / "strategies" / "001" / "strategy.json") as record:
+        record["evaluation"] |= {"return_mean": -123456.789, "return_std": 98765.4321}
+        record["evaluation"]["stats"] = {LONG: 1e-300}
+    with rewritten(run / "strategies" / "002" / "strategy.json") as record:
+        record["evaluation"] |= {"descriptor": LONG, "sampled_descriptor": f"another {LONG}"}
+        record["reason"] = LONG
+    page = write_report(run)
+    for width in (360, 480, 768, 1024, 1440, 1920):
+        show(driver, page, width=width, prefers_reduced_motion="reduce")
+        assert driver.execute_script(OVERFLOW) == [], width
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_cards_fill_the_page(driver: Any, tmp_path: Path, count: int) -> None:
+    show(driver, write_report(make_run(tmp_path / "run", "four-goals-easy", count)), width=1280)
+    boxes = [card.rect for card in all_of(driver, ".card")]
+    right = max(box["x"] + box["width"] for box in boxes)
+    assert right == pytest.approx(one(driver, ".gallery").rect["x"] + 1200, abs=1)
+    assert len({box["y"] for box in boxes}) == 1
+    screenshot(driver, f"{count}-cards")
 
 
 def test_hostile_names_do_not_run(

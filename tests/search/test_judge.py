@@ -109,11 +109,16 @@ def test_episodes_that_show_no_one_strategy_are_novel_only_at_first():
             evaluation(5.0, "mixed", clear=False, accepted_by=(1.0,)),
             "its episodes do not all show the same strategy",
         ),
-        ([], evaluation(5.0, "up"), "the first one to earn more than random play (5, not 1)"),
+        ([], evaluation(5.0, "up"), "the first one to earn more than random play (5 against 1)"),
         (
             [FIRST, FIRST],
             evaluation(5.0, "down", accepted_by=(1.0, 0.9)),
             "no earlier one does this; strategy 1, the nearest one, accepts 90% of its episodes",
+        ),
+        (
+            [FIRST, FIRST],
+            evaluation(5.0, "down", accepted_by=(1.0, 1.0)),
+            "no earlier one does this; every earlier one accepts all of its episodes",
         ),
         (
             [("novel", 5.0, None)],

@@ -34,7 +34,16 @@ def nice_ticks(low: float, high: float) -> list[float]:
     return [round(i * step * factor, 12) for i in range(first, last + 1)]
 
 
+def tick(value: float) -> str:
+    """A round number beside an axis, where there is room for six characters."""
+    return number(value) if abs(value) < 1e5 else _with_minus(f"{value:.3g}")
+
+
 def number(value: float) -> str:
     """To four digits, or whole."""
     text = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return _with_minus(text)
+
+
+def _with_minus(text: str) -> str:
     return text.replace("e+0", "e").replace("e-0", "e-").replace("-", "\N{MINUS SIGN}")

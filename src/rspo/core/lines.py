@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rspo.core import svg
-from rspo.core.axes import bounds, nice_ticks, number
+from rspo.core.axes import bounds, nice_ticks, number, tick
 
 WIDTH, HEIGHT = 260, 120
 LEFT, RIGHT, TOP, BOTTOM = 38, 8, 8, 20
@@ -118,7 +118,7 @@ class _Plot:
             y = self.y(value)
             rule = {"x1": LEFT, "x2": self.width - RIGHT, "y1": y, "y2": y}
             parts.append(svg.element("line", class_="grid", **rule))
-            parts.append(svg.text(number(value), LEFT - 4, y + 3, text_anchor="end"))
+            parts.append(svg.text(tick(value), LEFT - 4, y + 3, text_anchor="end"))
         for value, anchor in ((self.least, "start"), (self.most, "end")):
             parts.append(svg.text(f"{value:g}", self.x(value), self.height - 5, text_anchor=anchor))
         return "\n".join(parts)
@@ -128,7 +128,10 @@ class _Plot:
             return ""
         around = self.places([*line.x, *line.x[::-1]], [*line.high, *line.low[::-1]])
         return svg.element(
-            "polygon", class_=f"band {_class(line.colour)}", points=around, fill="currentColor"
+            "polygon",
+            class_=f"band {svg.colour_class(line.colour)}",
+            points=around,
+            fill="currentColor",
         )
 
     def mark(self, mark: Mark) -> str:
@@ -136,7 +139,7 @@ class _Plot:
         return svg.element(
             "line",
             svg.title(mark.label),
-            class_=f"mark {'' if mark.colour is None else _class(mark.colour)}".strip(),
+            class_=f"mark {'' if mark.colour is None else svg.colour_class(mark.colour)}".strip(),
             x1=x,
             x2=x,
             y1=TOP,
@@ -160,14 +163,10 @@ def sample(colour: int) -> str:
 
 def _pen(colour: int) -> dict[str, str | None]:
     return {
-        "class_": f"line {_class(colour)}",
+        "class_": f"line {svg.colour_class(colour)}",
         "stroke": "currentColor",
         "stroke_dasharray": svg.dashes(colour),
     }
-
-
-def _class(colour: int) -> str:
-    return f"c{colour % len(svg.COLOURS)}"
 
 
 def _thinned(line: Line) -> Line:

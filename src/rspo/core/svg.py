@@ -85,6 +85,11 @@ def document(
     )
 
 
+def colour_class(colour: int) -> str:
+    """The class of one of the seven colours, c0 to c6; pages and pictures say what they are."""
+    return f"c{colour % len(COLOURS)}"
+
+
 def dashes(colour: int) -> str | None:
     """There are seven colours; after these, lines of the same colour differ in their dashes."""
     return (None, "6 2", "2 2")[min(colour // len(COLOURS), 2)]

@@ -13,6 +13,7 @@ from rspo.core.axes import number
 from rspo.report.diversity import maps_of
 from rspo.report.learning import curves, switches
 from rspo.report.reading import Found, RunFolder
+from rspo.report.still import still
 
 # Numbers behind a name that are parts of one thing are drawn as that: a grid's cells, a
 # distribution's shares.
@@ -31,8 +32,9 @@ class Bars:
     """What to write below the first and the last."""
 
 
-def card(run: RunFolder, strategy: Found, shown: int) -> dict[str, Any]:
-    """A strategy as the template wants it; `shown` of its episodes are in the page."""
+def card(run: RunFolder, strategy: Found, shown: int, extent: float) -> dict[str, Any]:
+    """A strategy as the template wants it; `shown` of its episodes are in the page, and drawn
+    up to `extent`."""
     found = strategy.evaluation
     sampled = found["sampled_descriptor"]
     return {
@@ -49,6 +51,7 @@ def card(run: RunFolder, strategy: Found, shown: int) -> dict[str, Any]:
             f"Animation of strategy {strategy.index}, {strategy.status}; "
             "the facts are in the text below it"
         ),
+        "still": still(strategy, extent),
         "novelty": _novelty(run, strategy),
         "choices": _choices(strategy),
         "forces": _forces(strategy),

@@ -16,7 +16,7 @@ from rspo.text import counted
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 LEGEND = {
-    "agent": "discs are agents",
+    "agent": "discs are agents, and lines the way they go from the small rings on",
     "goal": "grey discs are landmarks (a ring around those too small to see)",
     "monster": "the figure with eyes is the monster",
     "apple": "discs with a stem are apples",
@@ -29,7 +29,10 @@ def run_page(run: RunFolder) -> str:
     """`report.html` as text."""
     shown = animations(run)
     counts = {item["index"]: len(item["episodes"]) for item in shown["strategies"]}
-    cards = [card(run, strategy, counts.get(strategy.index, 0)) for strategy in run.strategies]
+    cards = [
+        card(run, strategy, counts.get(strategy.index, 0), shown["extent"])
+        for strategy in run.strategies
+    ]
     updates = max((len(strategy.rows) for strategy in run.strategies), default=0)
     return render(
         "report.html.j2",

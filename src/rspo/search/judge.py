@@ -78,12 +78,16 @@ def _new(
 ) -> Iterator[str]:
     own, other = apart(evaluation.return_mean, random_return)
     if first:
-        yield f"the first one to earn more than random play ({own}, not {other})"
+        yield f"the first one to earn more than random play ({own} against {other})"
     elif evaluation.descriptor is not None:
         yield "no earlier one does this"
     if evaluation.accepted_by:
         index, accepted = _nearest(evaluation, archive)
-        yield f"strategy {index}, the nearest one, accepts {accepted:.0%} of its episodes"
+        yield (
+            f"strategy {index}, the nearest one, accepts {accepted:.0%} of its episodes"
+            if accepted < 1
+            else "every earlier one accepts all of its episodes"
+        )
 
 
 def _nearest(evaluation: Evaluation, archive: Archive) -> tuple[int, float]:

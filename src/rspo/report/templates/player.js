@@ -4,7 +4,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const TRAIL = 16, HOLD = 1.2;
+  const TRAIL = 16, HOLD = 1.2, JUMP = 0.5;
 
   // ---- recorded arrays
 
@@ -48,7 +48,7 @@
   }
 
   class Pen {
-    constructor(canvas, episode) {
+    constructor(canvas, episode, strategy) {
       const box = canvas.getBoundingClientRect(), scale = devicePixelRatio || 1;
       const size = Math.max(1, Math.round((box.width || 280) * scale));
       const height = Math.max(1, Math.round((box.height || 280) * scale));
@@ -61,6 +61,7 @@
       this.unit = episode.arrays.place ? Math.min(this.width, this.height) / 2 / extent(episode) : 1;
       this.ink = colour("--ink"); this.muted = colour("--muted"); this.paper = colour("--panel");
       this.palette = [0, 1, 2, 3, 4, 5, 6].map((i) => colour(`--c${i}`));
+      this.own = this.palette[strategy % 7];
     }
     x(value) { return this.width / 2 + value * this.unit; }
     y(value) { return this.height / 2 - value * this.unit; }
@@ -78,9 +79,10 @@
   }
 
   function disc(pen, s) {
-    const radius = Math.max(s.size * pen.unit, 4.5);
-    pen.disc(s.x, s.y, radius, pen.palette[s.rank % 2 ? 1 : 0], pen.paper);
-    if (s.label && radius > 7) pen.text(s.label, s.x, s.y, "#fff", Math.min(radius * 1.3, 14));
+    // Agents are in the strategy's colour: the first one filled, the others outlined.
+    const radius = Math.max(s.size * pen.unit, 4.5), [fill, edge] = s.rank ? [pen.paper, pen.own] : [pen.own, pen.paper];
+    pen.disc(s.x, s.y, radius, fill, edge);
+    if (s.label && radius > 7) pen.text(s.label, s.x, s.y, edge, Math.min(radius * 1.3, 14));
   }
   function ring(pen, s) {
     const radius = Math.max(s.size * pen.unit, 2);
@@ -156,7 +158,7 @@
     const [x, y] = [at(before, 0), at(before, 1)];
     if (!part) return [x, y];
     const [nextX, nextY] = [at(before + 1, 0), at(before + 1, 1)];
-    return Math.hypot(nextX - x, nextY - y) > 0.5 ? [x, y] : [x + part * (nextX - x), y + part * (nextY - y)];
+    return Math.hypot(nextX - x, nextY - y) > JUMP ? [x, y] : [x + part * (nextX - x), y + part * (nextY - y)];
   }
 
   function drawScene(pen, episode, t) {
@@ -164,7 +166,8 @@
     for (const [role, x, y, size, label, end] of episode.backdrop)
       paint(pen, shapeOf(pen, role, label, [x, y], end || [x, y], size, 0));
     const kinds = row(arrays.kind, frame), sizes = row(arrays.size, frame), ranks = {};
-    for (let s = 0; s < kinds.length; s++) if (kinds[s] && episode.kinds[kinds[s] - 1][0] === "agent") trail(pen, episode, t, s, ranks);
+    for (let s = 0; s < kinds.length; s++)
+      if (kinds[s] && episode.kinds[kinds[s] - 1][0] === "agent") { way(pen, episode, s); trail(pen, episode, t, s, ranks); }
     const seen = {};
     for (let s = 0; s < kinds.length; s++) {
       if (!kinds[s]) continue;
@@ -180,17 +183,30 @@
     return { role, label, size, rank, x: pen.x(from[0]), y: pen.y(from[1]), endX: pen.x(end[0]), endY: pen.y(end[1]) };
   }
 
+  // The whole way of an agent, faint: what the still picture shows.
+  function way(pen, { arrays, unit, frames }, s) {
+    if (arrays.end) return;
+    const c = pen.context;
+    c.strokeStyle = pen.own; c.lineWidth = 2; c.globalAlpha = 0.35; c.beginPath();
+    for (let frame = 0, before = null; frame < frames; frame++) {
+      const [x, y] = between(arrays.place, frame, s, unit), far = !before || Math.hypot(x - before[0], y - before[1]) > JUMP;
+      far ? c.moveTo(pen.x(x), pen.y(y)) : c.lineTo(pen.x(x), pen.y(y));
+      before = [x, y];
+    }
+    c.stroke(); c.globalAlpha = 1;
+  }
+
   function trail(pen, { arrays, unit }, t, s, ranks) {
     const rank = (ranks.agent = (ranks.agent ?? -1) + 1), c = pen.context, now = Math.floor(t);
     if (arrays.end) return;
-    c.strokeStyle = pen.palette[rank % 2 ? 1 : 0]; c.lineWidth = 2.5; c.lineCap = "butt";
+    c.strokeStyle = pen.own; c.lineWidth = 2.5; c.lineCap = "butt"; c.setLineDash(rank ? [3, 3] : []);
     for (let frame = Math.max(0, now - TRAIL); frame <= now; frame++) {
       const [x, y] = between(arrays.place, frame, s, unit);
       const [toX, toY] = frame < now ? between(arrays.place, frame + 1, s, unit) : between(arrays.place, t, s, unit);
       c.globalAlpha = 0.1 + (0.45 * (frame - now + TRAIL)) / TRAIL;
       c.beginPath(); c.moveTo(pen.x(x), pen.y(y)); c.lineTo(pen.x(toX), pen.y(toY)); c.stroke();
     }
-    c.globalAlpha = 1;
+    c.globalAlpha = 1; c.setLineDash([]);
   }
 
   // ---- players and their controls
@@ -215,7 +231,7 @@
     }
     draw(t) {
       const episode = this.episode, at = Math.min(t, episode.frames - 1), frame = Math.floor(at);
-      (episode.arrays.place ? drawScene : drawTraces)(new Pen(this.canvas, episode), episode, at);
+      (episode.arrays.place ? drawScene : drawTraces)(new Pen(this.canvas, episode, this.strategy.index), episode, at);
       const step = Math.min(frame * episode.stride, episode.steps), total = episode.arrays.total.values[frame];
       this.caption.textContent =
         `${episode.mode} episode ${this.number + 1} of ${this.strategy.episodes.length} · ` +
@@ -271,6 +287,8 @@
       this.range.max = this.frames - 1;
       this.range.value = Math.floor(this.time);
       this.range.setAttribute("aria-valuetext", `step ${Math.floor(this.time)} of ${this.frames - 1}`);
+      // Until it is played, a card shows its still picture.
+      if (this.playing || this.time > 0 || this.players.some((player) => player.number)) this.root.classList.add("live");
       for (const player of this.players) player.draw(still.matches ? Math.floor(this.time) : this.time);
     }
   }
@@ -323,8 +341,4 @@
 
   const redraw = () => { for (const controls of all) controls.refresh(); };
   dark.addEventListener("change", redraw);
-  // On paper: in its colours, the end of each episode with the way there.
-  const paper = (on) => { document.documentElement.classList.toggle("paper", on); redraw(); };
-  addEventListener("beforeprint", () => { for (const controls of all) { controls.play(false); controls.time = controls.frames - 1; } paper(true); });
-  addEventListener("afterprint", () => paper(false));
 })();

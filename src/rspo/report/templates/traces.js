@@ -33,7 +33,7 @@ function lanesOf({ shape, values }, letter) {
 // An action holds from one moment to the next; a value that is not known ends the line.
 function drawLane(pen, lane, values, agent, x, top, height) {
   const c = pen.context, y = (value) => top + height * (0.9 - (0.8 * (value - lane.low)) / lane.span);
-  c.strokeStyle = pen.palette[agent % 7]; c.lineWidth = 1.5; c.beginPath();
+  c.strokeStyle = pen.own; c.lineWidth = 1.5; c.beginPath();
   c.setLineDash(agent ? [4, 4] : []);  // so that one is seen below another
   values.forEach((value, f) => {
     if (!Number.isFinite(value)) return;
