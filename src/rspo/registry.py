@@ -80,6 +80,10 @@ def _four_goals(mode: str, summary: str) -> Entry:
     return Entry("rspo.envs.four_goals:FourGoals", summary, {"mode": mode})
 
 
+def _skirmish(name: str, summary: str) -> Entry:
+    return Entry("rspo.envs.skirmish:Skirmish", f"StarCraft: {summary}", {"name": name})
+
+
 ENVIRONMENTS = Registry(
     "environment",
     "rspo.environments",
@@ -99,6 +103,9 @@ ENVIRONMENTS = Registry(
             "rspo.envs.point:Point",
             "push a disc to a goal, past a U that catches whoever goes straight",
         ),
+        "2m_vs_1z": _skirmish("2m_vs_1z", "two marines against a zealot"),
+        "2c_vs_64zg": _skirmish("2c_vs_64zg", "two colossi on a cliff against 64 zerglings"),
+        "3m": _skirmish("3m", "three marines against three"),
         "half-cheetah": _robot("half-cheetah", "run; nothing ends an episode"),
         "hopper": _robot("hopper", "hop on one leg without falling"),
         "walker2d": _robot("walker2d", "walk on two legs without falling"),

@@ -79,7 +79,7 @@ class Env(eqx.Module, World):
     def spec(self) -> Spec: ...
 
     @abc.abstractmethod
-    def reset(self, noise: Array) -> tuple[Any, Array]:
+    def reset(self, noise: Array) -> tuple[Any, Any]:
         """noise [spec.reset_noise] -> state, obs [A, O] or a View of such arrays."""
 
     @abc.abstractmethod

@@ -1,0 +1,74 @@
+"""How units get from place to place: ways around obstacles, pushing, and sliding along walls.
+
+All of it is about one skirmish; arrays are [units]. The collector maps it over many.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from rspo.envs.skirmish.terrain import STRAIGHT, Terrain
+
+PUSH = 0.25  # the longest that others move a unit in one sub-step
+FAR = 1e3  # where the dead are when it comes to pushing
+
+
+def cell(terrain: Terrain, x: Array, y: Array) -> Array:
+    """The number of the cell that a place is in."""
+    return jnp.asarray(terrain.number)[y.astype(jnp.int32) * terrain.width + x.astype(jnp.int32)]
+
+
+def next_point(
+    terrain: Terrain, x: Array, y: Array, to: Array, to_x: Array, to_y: Array
+) -> tuple[Array, Array, Array]:
+    """Where to walk in a straight line on the way to a place and its cell `to`, and whether that is
+    the place itself."""
+    starts = terrain.way.shape[1]
+    way = jnp.asarray(terrain.way.reshape(-1).astype(np.int32))
+    corner = way[to * starts + cell(terrain, x, y)]
+    straight = corner == STRAIGHT
+    row = corner // terrain.width
+    corner_x = (corner - row * terrain.width).astype(jnp.float32) + 0.5
+    corner_y = row.astype(jnp.float32) + 0.5
+    return jnp.where(straight, to_x, corner_x), jnp.where(straight, to_y, corner_y), straight
+
+
+def push(
+    x: Array, y: Array, separation: np.ndarray, alive: Array, moving: Array
+) -> tuple[Array, Array]:
+    """How far each unit has to give way to those it overlaps with. Of two that both walk or both
+    stand each goes half the way; else the one that walks goes all of it."""
+    if len(separation) == 1:
+        return jnp.zeros_like(x), jnp.zeros_like(y)
+    yielding = 0.5 * moving.astype(jnp.float32)
+    x, radius = jnp.where(alive, x, FAR), jnp.asarray(separation)
+
+    def one(j: Array, total: tuple[Array, Array]) -> tuple[Array, Array]:
+        dx, dy = x - x[j], y - y[j]
+        square = dx * dx + dy * dy
+        overlap = (radius + radius[j]) * lax.rsqrt(square + 1e-12) - 1.0
+        strength = jnp.maximum(overlap, 0.0) * (0.5 + yielding - yielding[j])
+        return total[0] + strength * dx, total[1] + strength * dy
+
+    # One after the other, for no matrix of all pairs fits the cache; dead ones push each other, but
+    # nobody else.
+    zero = jnp.zeros_like(x)
+    push_x, push_y = lax.fori_loop(0, len(separation), one, (zero, zero), unroll=4)
+    length = jnp.sqrt(push_x * push_x + push_y * push_y)
+    share = alive * jnp.minimum(1.0, PUSH / jnp.maximum(length, PUSH))
+    return push_x * share, push_y * share
+
+
+def slide(passable: np.ndarray, x: Array, y: Array, dx: Array, dy: Array) -> tuple[Array, Array]:
+    """A step over cells [y, x]; where a wall is in the way, along it."""
+    table = jnp.asarray(np.pad(passable, 1).reshape(-1))
+    width = passable.shape[1] + 2
+    column, row = (
+        lambda x: (x + 1.0).astype(jnp.int32),
+        lambda y: (y + 1.0).astype(jnp.int32) * width,
+    )
+    from_x, from_y, to_x, to_y = column(x), row(y), column(x + dx), row(y + dy)
+    both = table[to_y + to_x]
+    sideways = ~both & table[from_y + to_x]
+    upwards = ~both & ~sideways & table[to_y + from_x]
+    return jnp.where(both | sideways, x + dx, x), jnp.where(both | upwards, y + dy, y)

@@ -1,0 +1,114 @@
+"""The skirmishes as an environment."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from rspo.core.spaces import Discrete
+from rspo.core.types import Spec, Step, View
+from rspo.envs.base import Env
+from rspo.envs.skirmish import contract
+from rspo.envs.skirmish.battle import Rules, TargetRule, fight
+from rspo.envs.skirmish.maps import MAPS, Map
+from rspo.envs.skirmish.state import State, fresh
+from rspo.envs.skirmish.units import SLOP
+from rspo.errors import InputError
+
+JITTER = 0.1  # by which a unit may start off its place, in both directions
+
+
+class Skirmish(Env):
+    """One of the `MAPS`: allies that learn against enemies that follow an order.
+
+    A reward is the same for all allies, and its features weighed by `weights`.
+    """
+
+    name: str = eqx.field(static=True)
+    targets: TargetRule = eqx.field(static=True, default="attackers")
+    """How enemies choose whom to go for (`combat.choose_targets`)."""
+    cliff_moves: Literal["scaler", "smac"] = eqx.field(static=True, default="scaler")
+    """Whether moves over a cliff are offered to units that can walk there, or, as SMAC's mask has
+    it, to nobody."""
+    attack_commit: float | None = eqx.field(static=True, default=None)
+    """Seconds that a blow roots an enemy; None: as its data says."""
+    slop: float = eqx.field(static=True, default=SLOP)
+    """By how much a target may have left reach when a later hit of the same blow lands."""
+
+    def __check_init__(self) -> None:
+        if self.name not in MAPS:
+            raise InputError(f"There is no map '{self.name}'; there are {', '.join(MAPS)}.")
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    @property
+    def game(self) -> Map:
+        return MAPS[self.name]
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.game, self.targets, self.attack_commit, self.slop)
+
+    @property
+    def spec(self) -> Spec:
+        game, units = self.game, self.game.allies.count + self.game.enemies.count
+        return Spec(
+            obs_size=contract.obs_size(game),
+            action_space=Discrete(contract.actions(game)),
+            horizon=game.limit,
+            agents=game.allies.count,
+            reset_noise=2 * units + 1,
+            step_noise=units,
+            state_size=contract.state_size(game),
+            features=len(contract.FEATURES),
+        )
+
+    @property
+    def weights(self) -> np.ndarray:
+        """What each of `contract.FEATURES` is worth."""
+        return contract.weights(self.game)
+
+    @property
+    def passable(self) -> np.ndarray:
+        """[y, x] the cells that the mask of moves looks at."""
+        ground = self.rules.terrain
+        scales = self.game.allies.unit.tall and self.cliff_moves == "scaler"
+        return ground.scalable if scales else ground.walkable
+
+    def reset(self, noise: Array) -> tuple[State, View]:
+        """noise: where the enemies' point is; how far each unit is off its place in x, and in y."""
+        game = self.game
+        starts = np.array(game.allies.places + game.enemies.places, np.float32)
+        x, y = starts.T + JITTER * (2.0 * noise[1:].reshape(2, -1) - 1.0)
+        split = game.allies.count
+        first, last = starts[0], starts[split - 1]
+        point = first + noise[0] * (last - first)
+        state = State(
+            fresh(game.allies, x[:split], y[:split]),
+            fresh(game.enemies, x[split:], y[split:]),
+            point[0],
+            point[1],
+            time=jnp.zeros((), jnp.int32),
+            last_action=jnp.full(split, -1, jnp.int32),
+        )
+        return state, contract.view(game, self.passable, state)
+
+    def step(self, state: State, action: Array, noise: Array) -> tuple[State, Step]:
+        """noise: of each unit's next cooldown."""
+        game = self.game
+        action = jnp.where(state.allies.alive, action, 0).astype(jnp.int32)
+        orders, target = contract.orders(action)
+        allies = state.allies._replace(target=target)
+        point = state.point_x, state.point_y
+        allies, enemies = fight(self.rules, allies, state.enemies, orders, point, noise)
+        after = State(allies, enemies, *point, time=state.time + 1, last_action=action)
+        features = contract.features(state, after)
+        reward = (features * self.weights).sum()
+        over = ~allies.alive.any() | ~enemies.alive.any()
+        seen = contract.view(game, self.passable, after)
+        shared = jnp.broadcast_to(reward, (game.allies.count,))
+        return after, Step(seen, shared, over, allies.alive, features)
