@@ -18,8 +18,6 @@ lock                          held while a process works on the folder
 
 import contextlib
 import dataclasses
-import errno
-import fcntl
 import importlib.metadata
 import json
 import math
@@ -35,6 +33,9 @@ from typing import Any
 
 import jax
 import numpy as np
+import portalocker
+from portalocker import LockFlags
+from portalocker.exceptions import AlreadyLocked, LockException
 
 from rspo import config as configuration
 from rspo.config import Config
@@ -140,15 +141,16 @@ class Run:
         it ends."""
         handle = store.open_lock(self.path / "lock")
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            portalocker.lock(handle, LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
+        except AlreadyLocked as error:
             os.close(handle)
-            if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
-                raise StoreError(f"Cannot lock {self.path}: {error.strerror or error}.") from error
             raise InputError(
                 f"Another process is working on {self.path}. Wait for it to end, or choose another "
                 "folder with --out."
             ) from error
+        except LockException as error:
+            os.close(handle)
+            raise StoreError(f"Cannot lock {self.path}: {error}.") from error
         try:
             store.sweep(self.path, links=True)
             readable(store.sweep, self.path / "strategies")
