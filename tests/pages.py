@@ -108,8 +108,9 @@ def make_run(folder: Path, env: str | Env, count: int = 3, **settings: Any) -> P
     world = rspo.make(env) if isinstance(env, str) else env
     name = env if isinstance(env, str) else type(env).__name__
     batch = {"ppo": {"updates": UPDATES, "batch": 8 * world.spec.horizon}}
+    method = settings.get("method", "rspo")
     config = merge(
-        preset(name, settings.pop("method", "rspo")),
+        preset(name, method if isinstance(method, str) else "rspo"),
         {"iterations": count, **SETTINGS, **batch, **settings},
         "test",
     )

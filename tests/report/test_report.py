@@ -187,6 +187,46 @@ def test_the_moments_when_switches_turn_off(hunt: Path) -> None:
             )
 
 
+def test_a_chart_that_is_zero_throughout_is_only_named(hunt: Path, tmp_path: Path) -> None:
+    titles = lambda row: [words(e) for e in find(row, "figcaption")]
+    rows = find(parsed(write_report(hunt)), "article", class_="learning")
+    assert "Intrinsic reward a step" in titles(rows[1])
+    run = shutil.copytree(hunt, tmp_path / "run")
+    metrics = run / "strategies" / "001" / "metrics.jsonl"
+    zero = [json.loads(line) | {"intrinsic": 0.0} for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in zero))
+    with rewritten(run / "strategies" / "001" / "strategy.json") as record:
+        record["files"]["metrics.jsonl"] = store.sha256(metrics.read_bytes())
+    row = find(parsed(write_report(run)), "article", class_="learning")[1]
+    assert "Intrinsic reward a step" not in titles(row)
+    assert "0 throughout, and not drawn: Intrinsic reward a step." in words(row)
+
+
+@pytest.mark.parametrize(("count", "folded"), [(3, False), (9, True)])
+def test_of_many_strategies_the_learning_section_folds(
+    tmp_path: Path, count: int, folded: bool
+) -> None:
+    run = make_run(tmp_path / "run", Undrawn(), count)
+    rows = find(parsed(write_report(run)), "article", class_="learning")
+    assert [find(row, "details")[0].get("open") is None for row in rows] == [folded] * count
+
+
+def test_pictures_of_single_strategies_are_in_the_page_as_many_as_fit(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("000-gait.svg", "000-gait.png", "001-gait.png", "crossplay.svg", "other.png"):
+        (run / name).write_bytes(name.encode() * 10)
+    shown = [
+        [image.get("src", "").partition(";")[0] for image in find(panel, "img")]
+        for panel in find(parsed(write_report(run)), "div", class_="drawing")
+    ]
+    assert shown == [["data:image/svg+xml", "data:image/png"], ["data:image/png"]]
+    monkeypatch.setattr("rspo.report.drawings.BUDGET", 200)
+    root = parsed(write_report(run))
+    assert len(find(root, "img")) == 1
+    assert "leaves out 2 pictures of the run folder" in words(root)
+
+
 def test_what_is_needed_to_repeat_it(hunt: Path) -> None:
     (section,) = find(parsed(write_report(hunt)), "section", id="repeat")
     text, record = words(section), json.loads((hunt / "run.json").read_text())

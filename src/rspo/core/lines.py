@@ -48,6 +48,8 @@ class Chart:
     height: int
     drawing: str
     key: list[tuple[str, str]]
+    zero: bool
+    """Whether there is nothing to see: all of it is 0."""
 
 
 def chart(
@@ -78,6 +80,7 @@ def chart(
         height,
         "\n".join(part for part in parts if part),
         [(drawn, label) for label, drawn in samples.items()],
+        zero=not any(line.y.any() for line in lines),
     )
 
 

@@ -36,7 +36,7 @@ def card(run: RunFolder, strategy: Found, shown: int, extent: float) -> dict[str
     """A strategy as the template wants it; `shown` of its episodes are in the page, and drawn
     up to `extent`."""
     found = strategy.evaluation
-    sampled = found["sampled_descriptor"]
+    sampled, drawn = found["sampled_descriptor"], curves(run, strategy)
     return {
         "index": strategy.index,
         "label": strategy.label,
@@ -58,7 +58,8 @@ def card(run: RunFolder, strategy: Found, shown: int, extent: float) -> dict[str
         "numbers": _numbers(strategy),
         "distributions": _distributions(found["stats"]),
         "maps": maps_of(strategy),
-        "charts": curves(run, strategy),
+        "charts": [chart for chart in drawn if not chart.zero],
+        "zero": ", ".join(chart.title for chart in drawn if chart.zero),
         "switches": switches(run, strategy),
     }
 

@@ -93,7 +93,7 @@ def _section(env: str, groups: list[Group]) -> dict[str, Any]:
 
 
 def _found(groups: Sequence[Group]) -> str:
-    """Who did best, in one sentence."""
+    """Who did best, in one sentence; nobody, where the seeds do not tell methods apart."""
     returns = {
         group: known
         for group in groups
@@ -102,19 +102,44 @@ def _found(groups: Sequence[Group]) -> str:
     if not returns:
         return "No strategies yet."
     distinct = {group: [float(run.distinct) for run in group.runs] for group in groups}
+    if len(groups) == 1:
+        found, earned = (number(float(np.mean(of[groups[0]]))) for of in (distinct, returns))
+        return (
+            f"On average over seeds, {groups[0].label} finds {found} distinct strategies, and its "
+            f"best return is {earned}."
+        )
+    said = [_leaders(distinct, "distinct strategies"), _leaders(returns, "the best return")]
+    return f"On average over seeds, {' and '.join(said)}."
+
+
+def _leaders(values: Mapping[Group, Sequence[float]], what: str) -> str:
+    """Whose mean is not clearly below the greatest one."""
+    means = {group: float(np.mean(of)) for group, of in values.items()}
+    top = values[max(means, key=lambda group: means[group])]
+    level = [group for group, of in values.items() if not clearly_below(of, top)]
+    shown = [f"{group.label} ({number(means[group])})" for group in level]
+    if len(level) == 1:
+        return f"{shown[0]} leads in {what}"
+    names = f"{', '.join(shown[:-1])} and {shown[-1]}"
     return (
-        f"On average over seeds, most distinct strategies were found by {_leaders(distinct)}, and "
-        "the best return by "
-        f"{_leaders(returns)}."
+        f"no method stands out in {what}: {names}"
+        if len(level) == len(values)
+        else f"{names} lead in {what}, and the seeds do not tell them apart"
     )
 
 
-def _leaders(values: Mapping[Group, Sequence[float]]) -> str:
-    """Whose mean is the greatest, to the digits that are shown."""
-    means = {group: float(np.mean(of)) for group, of in values.items()}
-    top = number(max(means.values()))
-    best = [group.label for group, mean in means.items() if number(mean) == top]
-    return f"{' and '.join(best)} ({top})"
+def clearly_below(low: Sequence[float], high: Sequence[float]) -> bool:
+    """Whether the mean of one sample is less than that of another by Welch's t-test (two-sided, at
+    `CONFIDENCE`); single values say nothing about their spread."""
+    if min(len(low), len(high)) < 2:
+        return False
+    first, second = (np.var(of, ddof=1) / len(of) for of in (low, high))
+    difference = float(np.mean(high) - np.mean(low))
+    if first + second == 0:
+        return difference > 0
+    freedom = (first + second) ** 2 / (first**2 / (len(low) - 1) + second**2 / (len(high) - 1))
+    quantile = scipy.special.stdtrit(freedom, (1 + CONFIDENCE) / 2)
+    return bool(difference > quantile * np.sqrt(first + second))
 
 
 def _summary(group: Group) -> dict[str, Any]:
@@ -193,11 +218,13 @@ def _charts(groups: Sequence[Group]) -> list[Chart]:
     charts = []
     for title, x_label, curve in curves:
         begun = {group: [run for run in group.runs if run.strategies] for group in groups}
-        lines = [
-            _line(group, [curve(run) for run in runs]) for group, runs in begun.items() if runs
-        ]
+        drawn = {group: [curve(run) for run in runs] for group, runs in begun.items() if runs}
+        every = np.concatenate([curve for of in drawn.values() for curve in of] or [np.zeros(1)])
+        known = every[np.isfinite(every)]
+        ends = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+        lines = [_line(group, of, ends) for group, of in drawn.items()]
         charts.append(chart(title, lines, key=True, x_label=x_label, width=440, height=220))
-    return charts
+    return [one for one in charts if not one.zero]
 
 
 def _best_so_far(run: RunFolder) -> np.ndarray:
@@ -208,9 +235,13 @@ def _training_returns(run: RunFolder) -> np.ndarray:
     return np.array([row["return"] for s in run.strategies for row in s.rows], float)
 
 
-def _line(group: Group, curves: Sequence[np.ndarray]) -> Line:
+def _line(group: Group, curves: Sequence[np.ndarray], ends: tuple[float, float]) -> Line:
+    """The mean and its interval, which is cut where no run ever was: few seeds make it wide."""
     length = min(len(curve) for curve in curves)
     mean, half = interval([curve[:length] for curve in curves])
-    several = len(curves) > 1
-    band = (mean - half, mean + half) if several else (None, None)
+    band = (
+        (np.clip(mean - half, *ends), np.clip(mean + half, *ends))
+        if len(curves) > 1
+        else (None, None)
+    )
     return Line(group.label, group.colour, np.arange(1, length + 1), mean, *band)

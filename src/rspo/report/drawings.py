@@ -1,5 +1,5 @@
-"""What an environment drew of single strategies (`Env.pictures`), as pictures that the page holds
-in itself."""
+"""What an environment drew of single strategies (`Env.pictures`), and what its own renderer made of
+them (`Env.photographs`), as pictures that the page holds in itself."""
 
 import base64
 from typing import NamedTuple
@@ -7,25 +7,42 @@ from typing import NamedTuple
 from rspo.report.reading import RunFolder
 from rspo.runs import manifest, store
 
+BUDGET = 1_200_000  # characters of all of them together
+KINDS = {".svg": "svg+xml", ".png": "png"}
+
 
 class Drawing(NamedTuple):
     number: int
     name: str
-    source: str
-    """The picture as an address. Browsers run no script in a picture, whatever it holds."""
+    sources: list[str]
+    """The pictures as addresses. Browsers run no script in a picture, whatever it holds."""
 
 
 def drawings(run: RunFolder) -> list[Drawing]:
-    """Of `000-gait.svg` and the like in the run folder, by strategy."""
+    """Of `000-gait.svg`, `000-gait.png` and the like in the run folder, by strategy; all drawings
+    first, then as many photographs as fit."""
+    left = BUDGET
+    sources: dict[int, list[str]] = {}
+    for index, name in pictures_of(run):
+        data = manifest.readable(store.read, run.path / name)
+        source = f"data:image/{KINDS[name[-4:]]};base64,{base64.b64encode(data).decode()}"
+        if len(source) <= left:
+            left -= len(source)
+            sources.setdefault(index, []).append(source)
+    return [
+        Drawing(strategy.index, strategy.name, sources[strategy.index])
+        for strategy in run.strategies
+        if strategy.index in sources
+    ]
+
+
+def pictures_of(run: RunFolder) -> list[tuple[int, str]]:
+    """The number of a strategy and the name of a file, for each picture of single strategies."""
     names = store.names(run.path, links=True)
     return [
-        Drawing(
-            strategy.index,
-            strategy.name,
-            f"data:image/svg+xml;base64,{base64.b64encode(data).decode()}",
-        )
+        (strategy.index, name)
+        for kind in KINDS
         for strategy in run.strategies
-        for name in names
-        if name.startswith(f"{manifest.folder_name(strategy.index)}-") and name.endswith(".svg")
-        for data in [manifest.readable(store.read, run.path / name)]
+        for name in sorted(names)
+        if name.startswith(f"{manifest.folder_name(strategy.index)}-") and name.endswith(kind)
     ]

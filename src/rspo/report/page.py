@@ -1,19 +1,20 @@
 """The page of one run."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rspo.core.lines import POINTS
 from rspo.report.animation import animations
 from rspo.report.card import card
 from rspo.report.diversity import cross_play, heatmaps, matrix, population
-from rspo.report.drawings import drawings
+from rspo.report.drawings import Drawing, drawings, pictures_of
 from rspo.report.learning import OFF
 from rspo.report.reading import RunFolder
 from rspo.report.render import embedded, render
 from rspo.report.words import CITATION, command, duration, fixed, flat
 from rspo.text import counted
 
+FOLDED = 8  # strategies, above which only those that are asked for show how they were learned
 NO_BREAK = "\N{NO-BREAK SPACE}"
 LEGEND = {
     "agent": "discs are agents, and lines the way they go from the small rings on",
@@ -33,6 +34,7 @@ def run_page(run: RunFolder) -> str:
         card(run, strategy, counts.get(strategy.index, 0), shown["extent"])
         for strategy in run.strategies
     ]
+    drawn = drawings(run)
     updates = max((len(strategy.rows) for strategy in run.strategies), default=0)
     return render(
         "report.html.j2",
@@ -47,7 +49,9 @@ def run_page(run: RunFolder) -> str:
         missing=_missing(run, counts),
         trimmed=_trimmed(run, counts),
         legend=_legend(run),
-        drawings=drawings(run),
+        drawings=drawn,
+        undrawn=_undrawn(run, drawn),
+        folded=len(cards) > FOLDED,
         off_at=OFF,
         thinned=-(-updates // POINTS) if updates > POINTS else None,
         matrix=matrix(run, cards),
@@ -106,6 +110,15 @@ def _trimmed(run: RunFolder, counts: Mapping[int, int]) -> str:
     return (
         f"To stay small, this page shows {shown} of the {kept} recorded episodes."
         if shown < kept
+        else ""
+    )
+
+
+def _undrawn(run: RunFolder, drawn: Sequence[Drawing]) -> str:
+    lacking = len(pictures_of(run)) - sum(len(one.sources) for one in drawn)
+    return (
+        f"To stay small, this page leaves out {counted(lacking, 'picture')} of the run folder."
+        if lacking
         else ""
     )
 

@@ -173,7 +173,7 @@ def test_the_report_shows_names_numbers_and_drawings(
     for strategy in rspo.load(folder):
         assert f"{strategy.index}: {strategy.descriptor}</h3>" in page
     assert '<th scope="row">falls</th>' in page
-    for drawing in folder.glob("*.svg"):
+    for drawing in [*folder.glob("*.svg"), *folder.glob("*.png")]:
         drawing.unlink()
     write_report(folder)
     assert "data:image" not in (folder / "report.html").read_text()
