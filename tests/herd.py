@@ -45,6 +45,10 @@ class Herd(Env):
             features=len(WEIGHTS),
         )
 
+    @property
+    def weights(self) -> np.ndarray:
+        return np.array(WEIGHTS, np.float32)
+
     def reset(self, noise: Array) -> tuple[Cows, View]:
         length = 2.0 + jnp.floor(noise[0] * self.horizon)
         state = Cows(jnp.zeros(()), length, jnp.ones(AGENTS, bool), jnp.zeros(AGENTS, jnp.int32))
@@ -60,7 +64,11 @@ class Herd(Env):
         state = Cows(state.time + 1, state.length, state.alive & (noise > 0.15), action)
         reward = jnp.full(AGENTS, features @ jnp.asarray(WEIGHTS))
         return state, Step(
-            self._view(state), reward, state.time >= state.length, state.alive, features
+            self._view(state),
+            reward,
+            state.time >= state.length,
+            state.alive,
+            jnp.broadcast_to(features, (AGENTS, len(WEIGHTS))),
         )
 
     def _view(self, state: Cows) -> View:

@@ -221,3 +221,37 @@ class Corridor(Env):
 
     def _observe(self, state: Array) -> Array:
         return jax.nn.one_hot(state, self.length)[None]
+
+
+class Toll(Env):
+    """Whoever pays the toll can open the gate and then take the treasure; whoever does not, the
+    hare. The treasure is worth its toll, but random play mostly misses it, and so avoids the
+    toll."""
+
+    @property
+    def spec(self) -> Spec:
+        return Spec(4, Discrete(4), horizon=3, features=3)
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.array((4.0, -2.0, 0.5), np.float32)  # treasure, toll, hare
+
+    def reset(self, noise: Array) -> tuple[Array, Array]:
+        state = jnp.zeros((), jnp.int32)
+        return state, self._observe(state)
+
+    def step(self, state: Array, action: Array, noise: Array) -> tuple[Array, Step]:
+        yes = action[0] == 1
+        start, paid, hunting, opened = (state == place for place in range(4))
+        events = jnp.stack([opened & yes, start & yes, hunting & yes])
+        features = events.astype(jnp.float32)[None]
+        state = jnp.where(start, jnp.where(yes, 1, 2), jnp.where(paid & yes, 3, state))
+        reward = (features * self.weights).sum(-1)
+        return state, Step(self._observe(state), reward, jnp.asarray(False), features=features)
+
+    def _observe(self, state: Array) -> Array:
+        return jax.nn.one_hot(state, 4)[None]
+
+    def describe(self, trajectory: Trajectory) -> Descriptor:
+        paid = float((np.asarray(trajectory.action)[0] == 1).mean())
+        return Descriptor("treasure" if paid > 0.5 else "hare", {"paid": paid})

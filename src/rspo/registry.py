@@ -143,6 +143,9 @@ METHODS = MethodRegistry(
         ),
         "pg": Entry("rspo.methods.base:Method", "PPO with restarts: the task's reward alone"),
         "dipg": Entry("rspo.methods.dipg:DIPG", "other trajectories, by maximum mean discrepancy"),
+        "rpg": Entry(
+            "rspo.methods.rpg:RPG", "other weights of the reward's features for each policy"
+        ),
         "rnd": Entry("rspo.methods.rnd:RND", "restarts that are paid for states seldom seen"),
         "pbt-ce": Entry(
             "rspo.methods.pbt_ce:PBTCE",

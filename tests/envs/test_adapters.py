@@ -47,7 +47,7 @@ def left(obs):
         ("gym:Pendulum-v1", Spec(3, Box((-2.0,), (2.0,)), 200)),
         ("pettingzoo:mpe2.simple_spread_v3", Spec(18, Discrete(5), 25, agents=3)),
         ("half-cheetah", Spec(17, Box((-1.0,) * 6, (1.0,) * 6), 512)),
-        ("four-goals-easy", Spec(10, Discrete(5), 16)),
+        ("four-goals-easy", Spec(10, Discrete(5), 16, features=4)),
     ],
 )
 def test_worlds_of_others_are_sound(name, spec):

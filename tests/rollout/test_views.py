@@ -137,14 +137,13 @@ def test_dead_agents_do_not_count(kind, padding):
 @KINDS
 def test_features_and_states_are_recorded(kind):
     found = played(kind, network())
-    assert found.features.shape == (*found.live.shape, 2)
-    np.testing.assert_allclose(
-        found.reward, np.repeat((found.features @ np.array(WEIGHTS))[..., None], AGENTS, -1)
-    )
+    assert found.features.shape == (*found.live.shape, AGENTS, 2)
+    np.testing.assert_allclose(found.reward, found.features @ np.array(WEIGHTS))
     assert not found.features[~found.live].any()
     alive = found.view.state[..., 0, 2:].astype(bool)
     wanted = np.stack([(found.action * alive).sum(-1), alive.sum(-1)], -1)
-    np.testing.assert_array_equal(found.features[found.live], wanted[found.live])
+    for agent in range(AGENTS):
+        np.testing.assert_array_equal(found.features[found.live, agent], wanted[found.live])
     time = np.minimum(np.arange(8)[:, None], found.view.state[..., 0, 1])
     np.testing.assert_array_equal(found.view.state[..., 0], np.repeat(time[..., None], AGENTS, -1))
     np.testing.assert_array_equal(

@@ -46,12 +46,16 @@ def check_settings(group: Any, prefix: str = "") -> None:
         name, value = f"{prefix}{setting.name}", getattr(group, setting.name)
         if dataclasses.is_dataclass(value):
             check_settings(value, f"{name}.")
-        elif isinstance(value, tuple):
-            _check(name, value, _bounds(hints[setting.name]))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            if not math.isfinite(value):
-                raise InputError(f"{name} is {value}, but it must be a finite number.")
-            _check(name, value, _bounds(hints[setting.name]))
+            continue
+        bounds = _bounds(hints[setting.name])
+        if isinstance(bounds, Spanning):
+            _check(name, value, bounds)
+            continue
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                if not math.isfinite(number):
+                    raise InputError(f"{name} is {number}, but it must be a finite number.")
+                _check(name, number, bounds)
 
 
 def _bounds(hint: Any) -> Bounds:

@@ -30,7 +30,8 @@ class Spec(NamedTuple):
     """Numbers of the global state that a centralised critic sees; 0: it sees what the policy
     observes."""
     features: int = 0
-    """Numbers of which the reward is a weighted sum, for methods that draw other weights."""
+    """Numbers of which an agent's reward is a weighted sum, for methods that draw other weights;
+    0: it is given as it is."""
 
 
 Padding = Literal["count", "drop", "restart"]
@@ -59,7 +60,7 @@ class Step(NamedTuple):
     reward: Array  # [A]
     terminated: Array  # [] the task ended: no future reward exists
     alive: Any = None  # [A] agents that act in the next step; None: all do
-    features: Any = None  # [F] of this step's reward
+    features: Any = None  # [A, F] of this step's reward
     # Truncation is not here: the collector truncates at `Spec.horizon`, and nothing else does.
 
 
@@ -96,7 +97,7 @@ class Trajectory(eqx.Module):
     start: Any = None  # those before the first action [N, ...], when recorded
     # [T, N] true at a step after which a host environment cut the episode short of the horizon
     truncated: Any = None
-    features: Any = None  # [T, N, F] where the environment has them
+    features: Any = None  # [T, N, A, F] where the environment has them
 
     @property
     def obs(self) -> Any:

@@ -66,6 +66,11 @@ class World:
         return {}
 
     @property
+    def weights(self) -> np.ndarray | None:
+        """What each of the `Spec.features` is worth: their weighted sum is the reward."""
+        return None
+
+    @property
     def drawable(self) -> bool:
         """Whether its author has written a drawing."""
         return type(self).scene is not World.scene
@@ -96,7 +101,7 @@ class HostStep(NamedTuple):
     terminated: np.ndarray  # [K] the task ended: no future reward exists
     truncated: np.ndarray  # [K] the environment cut the episode short: future reward was possible
     alive: np.ndarray | None = None  # [K, A] agents that act in the next step; None: all do
-    features: np.ndarray | None = None  # [K, F] of this step's reward
+    features: np.ndarray | None = None  # [K, A, F] of this step's reward
 
 
 class Instances(abc.ABC):

@@ -52,7 +52,7 @@ class Escalation(Env):
     """Two agents, each seeing L, its own position, and where the other agent and the light are from
     there.
 
-    A reward is `state.events @ env.weights`: methods that randomise rewards weigh the same events
+    A reward is the events times `weights`: methods that randomise rewards weigh the same events
     anew.
     """
 
@@ -65,7 +65,13 @@ class Escalation(Env):
     def spec(self) -> Spec:
         actions = Discrete(len(ACTIONS))
         return Spec(
-            obs_size=7, action_space=actions, horizon=50, agents=2, reset_noise=3, step_noise=1
+            obs_size=7,
+            action_space=actions,
+            horizon=50,
+            agents=2,
+            reset_noise=3,
+            step_noise=1,
+            features=2,
         )
 
     @property
@@ -89,7 +95,8 @@ class Escalation(Env):
         light = jnp.where(together, _wander(state.light, noise[0]), state.light)
         broken = (state.length > 0) & ~together
         state = State(agents, light, state.length + together, events)
-        return state, Step(self._observe(state), (events * self.weights).sum(-1), broken)
+        reward = (events * self.weights).sum(-1)
+        return state, Step(self._observe(state), reward, broken, features=events)
 
     def _observe(self, state: State) -> Array:
         """L and the own position; the other agent and the light relative to it."""

@@ -54,6 +54,7 @@ class FourGoals(Env):
             action_space=Discrete(5),
             horizon=16,
             reset_noise=random_goals,
+            features=4,
         )
 
     @property
@@ -65,6 +66,11 @@ class FourGoals(Env):
     @property
     def rewards(self) -> np.ndarray:
         return np.array((1.0, 1.1, 1.2, 1.3) if self.mode == "hard" else (1.0,) * 4, np.float32)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of the features, which say which landmark was reached."""
+        return self.rewards
 
     @property
     def names(self) -> Sequence[str]:
@@ -91,7 +97,8 @@ class FourGoals(Env):
         terminated = contact.any()
         state = State(position, velocity, state.goals, jnp.where(terminated, nearest, NOWHERE))
         reward = jnp.where(terminated, jnp.asarray(self.rewards)[nearest], 0.0)
-        return state, Step(self._observe(state), reward[None], terminated)
+        reached = (state.touched == jnp.arange(4)).astype(jnp.float32)[None]
+        return state, Step(self._observe(state), reward[None], terminated, features=reached)
 
     def _observe(self, state: State) -> Array:
         relative = (state.goals - state.position).ravel()

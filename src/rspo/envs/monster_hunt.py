@@ -69,7 +69,7 @@ class MonsterHunt(Env):
     """Two agents, each seeing its own position and where the other agent, the monster and the
     apples are from there.
 
-    A reward is `state.events @ env.weights`: methods that randomise rewards weigh the same events
+    A reward is the events times `weights`: methods that randomise rewards weigh the same events
     anew.
     """
 
@@ -87,7 +87,13 @@ class MonsterHunt(Env):
     def spec(self) -> Spec:
         actions = Discrete(len(ACTIONS))
         return Spec(
-            obs_size=10, action_space=actions, horizon=50, agents=2, reset_noise=5, step_noise=4
+            obs_size=10,
+            action_space=actions,
+            horizon=50,
+            agents=2,
+            reset_noise=5,
+            step_noise=4,
+            features=3,
         )
 
     @property
@@ -121,9 +127,8 @@ class MonsterHunt(Env):
             agents, monster, state.apples, met.any(), entered.any(0), noise[1:]
         )
         state = State(agents, monster, apples, events)
-        return state, Step(
-            self._observe(state), (events * self.weights).sum(-1), jnp.zeros((), bool)
-        )
+        reward = (events * self.weights).sum(-1)
+        return state, Step(self._observe(state), reward, jnp.zeros((), bool), features=events)
 
     def _observe(self, state: State) -> Array:
         """Own position; the other agent, the monster, the first and the second apple relative to

@@ -179,7 +179,9 @@ class _Playing:
             live=np.ones(steps, bool),
             alive=np.ones((*steps, spec.agents), bool),
             last=part(-1)._replace(latent=latent),
-            features=np.zeros((*steps, spec.features), np.float32) if spec.features else None,
+            features=np.zeros((*steps, spec.agents, spec.features), np.float32)
+            if spec.features
+            else None,
             start=self._states() if self.share.record else None,
         )
 

@@ -174,9 +174,37 @@ def _jax_problems(env: Env) -> list[str]:
         collect, random = JaxCollector(env), uniform_policy(space)
         play = collect.program(lambda key: collect(random, EPISODES, key, record=True))
         played = jax.device_get(play(jax.random.key(0)))
-    if not (problems := _number_problems(played.obs, played.reward)):
+    problems = _number_problems(played.obs, played.reward)
+    problems = problems or _weight_problems(env, played.features, played.reward)
+    if not problems:
         _decorate(env, played)
     return problems
+
+
+def _feature_problems(features: Any, wanted: tuple[int, ...]) -> list[str]:
+    """Of those that a step gives."""
+    if wanted[-1] == 0 or getattr(features, "shape", None) == wanted:
+        return []
+    found = "no array of them" if features is None else f"some of shape {np.shape(features)}"
+    return [
+        f"its spec says {wanted[-1]} features of a reward, which must be {wanted}, but its step "
+        f"gives {found}"
+    ]
+
+
+def _weight_problems(env: AnyEnv, features: Any, reward: np.ndarray) -> list[str]:
+    """Whether rewards [...] are a weighted sum of the features [..., F], where there are some."""
+    if not env.spec.features:
+        return []
+    weights = np.asarray(env.weights, np.float32)
+    if weights.shape != (env.spec.features,):
+        return [
+            f"its weights are of shape {weights.shape}, but its spec says {env.spec.features} "
+            "features"
+        ]
+    if not np.allclose(features @ weights, reward, rtol=1e-3, atol=1e-4):
+        return ["its reward is not the sum of its features times its weights"]
+    return []
 
 
 def _shape_problems(env: Env) -> list[str]:
@@ -223,6 +251,7 @@ def _shape_problems(env: Env) -> list[str]:
         )
     if step.terminated.dtype != bool:
         problems.append(f"terminated is of type {step.terminated.dtype}, but it must be bool")
+    problems += _feature_problems(step.features, (spec.agents, spec.features))
     before, behind = (
         jax.tree.map(lambda leaf: f"{leaf.dtype}{leaf.shape}", tree) for tree in (state, after)
     )
@@ -249,6 +278,10 @@ def _host_problems(env: HostEnv) -> list[str]:
             step = tried(whose, "its step", lambda: whole(lanes.step(which, action), wanted))  # noqa: B023  (at once)
             seen.append(np.array(step.obs, np.float32))
             earned.append(np.array(step.reward))
+            if problems := _feature_problems(step.features, (*wanted[:2], spec.features)):
+                return problems
+            if problems := _weight_problems(env, step.features, earned[-1]):
+                return problems
             if step.truncated.any() and t + 1 < spec.horizon:
                 _warn(f"{whose} cut an episode short after {t + 1} of {spec.horizon} steps.")
             if (step.terminated | step.truncated).any():
