@@ -1,7 +1,7 @@
 """Discover many different good strategies for one task: Reward-Switching Policy Optimization and
 its kin."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 __all__ = [
     "Archive",
@@ -10,6 +10,7 @@ __all__ = [
     "HostEnv",
     "Method",
     "Strategy",
+    "Update",
     "check_env",
     "crossplay",
     "discover",
@@ -19,27 +20,52 @@ __all__ = [
     "resume",
 ]
 
-_HOMES = {
-    "Archive": "rspo.search.archive",
-    "Config": "rspo.config",
-    "Env": "rspo.envs.base",
-    "HostEnv": "rspo.envs.base",
-    "Method": "rspo.methods.base",
-    "Strategy": "rspo.search.archive",
-    "check_env": "rspo.search.check",
-    "crossplay": "rspo.api",
-    "discover": "rspo.api",
-    "evaluate": "rspo.api",
-    "load": "rspo.api",
-    "make": "rspo.registry",
-    "resume": "rspo.api",
-}
+if TYPE_CHECKING:  # what editors and type checkers read
+    from rspo.api import crossplay as crossplay
+    from rspo.api import discover as discover
+    from rspo.api import evaluate as evaluate
+    from rspo.api import load as load
+    from rspo.api import resume as resume
+    from rspo.config import Config as Config
+    from rspo.envs.base import Env as Env
+    from rspo.envs.base import HostEnv as HostEnv
+    from rspo.methods.base import Method as Method
+    from rspo.registry import make as make
+    from rspo.search.archive import Archive as Archive
+    from rspo.search.archive import Strategy as Strategy
+    from rspo.search.callbacks import Update as Update
+    from rspo.search.check import check_env as check_env
 
+    __version__: str
+else:
+    _HOMES = {
+        "Archive": "rspo.search.archive",
+        "Config": "rspo.config",
+        "Env": "rspo.envs.base",
+        "HostEnv": "rspo.envs.base",
+        "Method": "rspo.methods.base",
+        "Strategy": "rspo.search.archive",
+        "Update": "rspo.search.callbacks",
+        "check_env": "rspo.search.check",
+        "crossplay": "rspo.api",
+        "discover": "rspo.api",
+        "evaluate": "rspo.api",
+        "load": "rspo.api",
+        "make": "rspo.registry",
+        "resume": "rspo.api",
+    }
 
-def __getattr__(name: str) -> Any:
-    """Import on first use: `import rspo` is instant and touches no device."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rspo' has no attribute '{name}'")
-    import importlib
+    def __getattr__(name):
+        """Import on first use: `import rspo` is instant and touches no device."""
+        if name == "__version__":
+            import importlib.metadata
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+            return importlib.metadata.version("rspo")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'rspo' has no attribute '{name}'")
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)
+
+    def __dir__():
+        return sorted([*__all__, "__version__"])

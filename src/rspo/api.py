@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 
@@ -18,7 +18,9 @@ from rspo.core.devices import cores, use_cores
 from rspo.envs import decoration
 from rspo.envs.base import AnyEnv, HostEnv
 from rspo.errors import InputError, NoRendererError, RspoWarning
+from rspo.keywords import Keywords
 from rspo.methods.base import Method
+from rspo.origin import Folder, Memory
 from rspo.presets import preset
 from rspo.registry import has_name, make
 from rspo.report import write_report
@@ -28,6 +30,7 @@ from rspo.runs.run import Run
 from rspo.screen.view import View
 from rspo.search import memory
 from rspo.search.archive import Archive
+from rspo.search.callbacks import Callbacks, OnStrategy, OnUpdate, Stopped
 from rspo.search.check import adapt, built_in, check_env, check_needs, label
 from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
 from rspo.search.loop import Found, Position, Tools, evaluation_key, search
@@ -46,7 +49,9 @@ def discover(
     config: Config | None = None,
     quiet: bool = False,
     log: str | None = None,
-    **settings: Any,
+    on_update: OnUpdate | None = None,
+    on_strategy: OnStrategy | None = None,
+    **settings: Unpack[Keywords],
 ) -> Archive:
     """Find different strategies for one task.
 
@@ -58,6 +63,10 @@ def discover(
     with settings of its own, or an object of yours. With `out` everything is kept in that folder as
     it is found, `resume` goes on after an interruption, and `report.html` in it shows the
     strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
+
+    `on_update` is called with each update (`rspo.Update`), at most ten of them late, and
+    `on_strategy` with each finished strategy; if one returns True, the run stops there and gives
+    what was found, as after Ctrl-C.
     """
     use_cores(players=cores())
     check_log(log, None if out is None else Path(out))
@@ -73,7 +82,7 @@ def discover(
     view = View(config, quiet)
     memory.check(world, config, view.say)
     run = None if out is None else Run.create(Path(out), config, world.spec)
-    return _carry_out(world, config, run, view, log)
+    return _carry_out(world, config, run, view, log, Callbacks(on_update, on_strategy))
 
 
 def _name_of(method: str | Method | Mapping[str, Any] | None) -> Any:
@@ -99,9 +108,12 @@ def resume(
     iterations: int | None = None,
     quiet: bool = False,
     log: str | None = None,
+    on_update: OnUpdate | None = None,
+    on_strategy: OnStrategy | None = None,
 ) -> Archive:
     """Go on with an interrupted run, to the same result as if nothing had happened; or with a
-    finished one, to more `iterations`, as if it had been begun with these."""
+    finished one, to more `iterations`, as if it had been begun with these. `log` and the callbacks
+    are those of `discover`."""
     opened = Run.open(Path(run))
     if iterations is not None:
         opened = opened.extended(iterations)
@@ -117,12 +129,18 @@ def resume(
         )
     view = View(opened.config, quiet)
     memory.check(world, opened.config, view.say)
-    return _carry_out(world, opened.config, opened, view, log)
+    return _carry_out(world, opened.config, opened, view, log, Callbacks(on_update, on_strategy))
 
 
 def load(run: str | Path) -> Archive:
     """The strategies of a run folder."""
-    return Run.open(Path(run)).load()
+    return _loaded(Run.open(Path(run)))
+
+
+def _loaded(run: Run) -> Archive:
+    archive = run.load()
+    archive.origin = Folder(lambda env: _world(run, env), run.path)
+    return archive
 
 
 def evaluate(
@@ -132,7 +150,7 @@ def evaluate(
     `seed` differ."""
     opened = Run.open(Path(run))
     world = _world(opened, env)
-    archive = opened.load()
+    archive = _loaded(opened)
     config = opened.config
     if episodes is not None:
         config = dataclasses.replace(
@@ -222,7 +240,12 @@ def _world(run: Run, env: Any) -> AnyEnv:
 
 
 def _carry_out(
-    env: AnyEnv, config: Config, run: Run | None, view: View, log: str | None
+    env: AnyEnv,
+    config: Config,
+    run: Run | None,
+    view: View,
+    log: str | None,
+    callbacks: Callbacks,
 ) -> Archive:
     """The search with a folder and a screen around it. Ctrl-C ends it early and keeps
     everything."""
@@ -233,10 +256,14 @@ def _carry_out(
         if run is not None:
             stack.enter_context(run.locked())
         archive = run.load() if run else Archive(config)
+        found: list[Found] = []
+        world = lambda given: env if given is None else adapt(given)
+        archive.origin = Folder(world, run.path) if run else Memory(world, env.spec, found)
         start = run.load_checkpoint(archive) if run else None
         played = run.load_cross_play() if run else None
         metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
         stack.enter_context(view.showing(archive, start))
+        callbacks.begin(start)
         event: Position | Found | None = None
         saved = time.monotonic()
         try:
@@ -247,13 +274,16 @@ def _carry_out(
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
                     saved = time.monotonic()
+                if run is None and isinstance(event, Found):
+                    found.append(event)
                 interrupt.check()  # before anything is shown: the terminal may be gone
                 view.show(event)
                 if metrics is not None:
                     metrics.show(event)
+                callbacks.tell(event)
             if run is not None:
                 _illustrate(collect, run, archive, played, view)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped):
             archive.interrupted = True
             if run and event is not None:
                 run.save(event, archive)

@@ -233,7 +233,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
     ("arguments", "words"),
     [
         (("discvoer",), "Unknown command 'discvoer'. Did you mean 'discover'?"),
-        (("zzzzzz",), "Allowed: discover, evaluate, list, play, report, resume."),
+        (("zzzzzz",), f"Allowed: {', '.join(sorted(cli.VERBS))}."),
         (("--json",), "Unknown command '--json'."),
         (("discover",), "needs an environment"),
         (("discover", "--seed", "1"), "needs an environment"),

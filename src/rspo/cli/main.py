@@ -3,12 +3,10 @@
 import dataclasses
 import io
 import json
-import math
 import os
 import re
 import shlex
 import sys
-import time
 import tomllib
 import warnings
 from dataclasses import dataclass
@@ -22,13 +20,11 @@ from rspo.cli.arguments import parse
 from rspo.cli.bench import bench
 from rspo.core import interrupt
 from rspo.errors import InputError, RspoError, suggestion
-from rspo.text import LONGEST, NAME, counted, printable
+from rspo.text import LONGEST, printable
 
 if TYPE_CHECKING:  # imported where they are used: `rspo --help` should not wait for JAX
     from rspo.config import Config
-    from rspo.envs.base import AnyEnv
-    from rspo.screen.draw import Episode
-    from rspo.search.archive import Archive, Strategy
+    from rspo.search.archive import Archive
 
 
 @dataclass
@@ -370,40 +366,23 @@ def play(arguments: list[str]) -> int:
     options = parse(Play, arguments, "rspo play")
     _check_files(options)
     from rspo import api
-    from rspo.screen import draw
+    from rspo.screen import player
 
     env = api.world_of(options.run)
     archive = api.load(options.run)
     _check_play(options, len(archive))
     chosen = list(archive) if options.strategy is None else [archive[options.strategy]]
-    episodes = [
-        draw.record(env, s, options.episodes, options.seed, not options.sampled) for s in chosen
-    ]
-    if options.svg is not None:
-        draw.save_svg(options.svg, chosen, episodes)
-        _say(f"Drew {counted(len(chosen), 'strategy', 'strategies')} into {options.svg}")
-        return 0
-    if (film := options.gif or options.mp4) is not None:
-        return _film(film, options.speed, env, chosen, episodes)
-    animated = sys.stdout.isatty()
-    for strategy, shown in zip(chosen, episodes, strict=True):
-        for episode in shown:
-            _show(strategy, episode, options.speed if animated else None)
-    return 0
-
-
-def _film(
-    path: Path,
-    speed: float,
-    env: "AnyEnv",
-    chosen: list["Strategy"],
-    episodes: list[list["Episode"]],
-) -> int:
-    from rspo.screen.film import save_film
-
-    titles = [printable(f"{s.index}: {s.descriptor or s.status}", NAME) for s in chosen]
-    count = save_film(path, titles, episodes, env.backdrop(), speed)
-    _say(f"Wrote {counted(count, 'moment')} to {path}")
+    said = player.play(
+        env,
+        chosen,
+        options.svg or options.gif or options.mp4,
+        episodes=options.episodes,
+        seed=options.seed,
+        greedy=not options.sampled,
+        speed=options.speed,
+    )
+    if said:
+        _say(said)
     return 0
 
 
@@ -434,34 +413,6 @@ def _check_play(options: Play, count: int) -> None:
         raise InputError(
             f"There is no strategy {options.strategy} in {options.run}: it has 0 to {count - 1}."
         )
-    if not 1 <= options.episodes <= 1000:
-        raise InputError(f"episodes is {options.episodes}, but it must be from 1 to 1000.")
-    if not 0 <= options.seed < 2**32:
-        raise InputError(f"seed is {options.seed}, but it must be from 0 to {2**32 - 1}.")
-    if not 0 < options.speed < math.inf:
-        raise InputError(
-            f"speed is {options.speed}, but it must be greater than 0, in steps a second."
-        )
-
-
-def _show(strategy: "Strategy", episode: "Episode", speed: float | None) -> None:
-    """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
-    from rspo.screen import draw
-
-    title = printable(
-        f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip(), NAME
-    )
-    frames = [draw.text(scene) for scene in episode.scenes]
-    for t, frame in enumerate(frames):
-        last = t == len(frames) - 1
-        if speed is None and not last:
-            continue
-        outcome = f", return {episode.reward:.2f}" if last else ""
-        print(f"{title}: step {t}{outcome}\n{frame}")
-        if speed is not None:
-            time.sleep(1 / speed if not last else 1.0)
-            if not last:
-                print(f"\x1b[{frame.count(chr(10)) + 2}A", end="")  # back up, to draw over it
 
 
 VERBS = {

@@ -88,11 +88,7 @@ class Run:
     @staticmethod
     def create(path: Path, config: Config, spec: Spec) -> "Run":
         """A new run in a folder that is absent or empty."""
-        if store.is_folder(path) and not _is_free(path):
-            raise InputError(
-                f"The folder {path} is not empty. Choose another with --out, or go on with `rspo "
-                f"resume {path}`."
-            )
+        _check_free(path)
         store.make_folder(path / "strategies")
         record = {
             "schema": manifest.SCHEMA,
@@ -134,6 +130,20 @@ class Run:
             if iterations > self.config.iterations:
                 store.remove(self.path / "crossplay.json")  # of fewer strategies
         return Run.open(self.path)
+
+    def copy_to(self, path: Path) -> None:
+        """The run as it is in a new folder, which is a run once its run.json is there, the last of
+        its files."""
+        _check_free(path)
+        store.make_folder(path / "strategies")
+        for folder in manifest.folders(self.path, self.config.iterations):
+            files = {name: store.read(folder / name, store.ARRAYS) for name in store.names(folder)}
+            store.write_folder(path / "strategies" / folder.name, files)
+        kept = ("checkpoint.safetensors", "crossplay.json", "diversity.json", "report.html")
+        for name in store.names(self.path, links=True):
+            if name in (*kept, "summary.json", "times.json") or name.endswith((".svg", ".png")):
+                store.write(path / name, store.read(self.path / name, store.ARRAYS))
+        store.write(path / "run.json", store.read(self.path / "run.json"))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -364,6 +374,14 @@ def versions() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
     }
     return machine | {name: importlib.metadata.version(name) for name in packages}
+
+
+def _check_free(path: Path) -> None:
+    if store.is_folder(path) and not _is_free(path):
+        raise InputError(
+            f"The folder {path} is not empty. Choose another with --out, or go on with `rspo "
+            f"resume {path}`."
+        )
 
 
 def _is_free(folder: Path) -> bool:

@@ -3,7 +3,8 @@ iteration."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, Protocol, overload
 
 import jax
 import numpy as np
@@ -12,9 +13,10 @@ from rspo.config import Config
 from rspo.core.policies import Policy
 from rspo.core.typed import quoted
 from rspo.core.types import View
+from rspo.errors import InputError, suggestion
 from rspo.methods.references import References
 from rspo.search.evaluation import Evaluation
-from rspo.text import counted
+from rspo.text import NAME, counted, printable
 
 Status = Literal["novel", "duplicate", "failed"]
 LEAST_PLACES = 8
@@ -45,7 +47,13 @@ class Strategy:
 
     @property
     def descriptor(self) -> str | None:
+        """The strategy's name, where the environment has names."""
         return self.evaluation.descriptor
+
+    def __repr__(self) -> str:
+        name = f" '{printable(self.descriptor, NAME)}'" if self.descriptor else ""
+        earns = self.evaluation.return_mean
+        return f"<Strategy {self.index}{name}, {self.status}, return {earns:.3f}>"
 
     def act(
         self,
@@ -121,6 +129,16 @@ def _generator(rng: Any) -> np.random.Generator:
         ) from error
 
 
+class Origin(Protocol):
+    """Where an archive comes from, and what can keep and show it."""
+
+    def save(self, archive: "Archive", path: Path) -> Path: ...
+
+    def report(self, archive: "Archive", path: Path | None) -> Path: ...
+
+    def play(self, strategies: Sequence[Strategy], path: Path | None, **how: Any) -> None: ...
+
+
 class Archive(Sequence[Strategy]):
     """The strategies of one run, in the order they were found."""
 
@@ -128,12 +146,19 @@ class Archive(Sequence[Strategy]):
         self.config = config
         self.interrupted = False
         """True if the run was stopped before its last iteration."""
+        self.origin: Origin | None = None
         self._strategies = list(strategies)
 
     def __len__(self) -> int:
         return len(self._strategies)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Strategy: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Strategy]: ...
+
+    def __getitem__(self, index: int | slice) -> Strategy | list[Strategy]:
         return self._strategies[index]
 
     def __iter__(self) -> Iterator[Strategy]:
@@ -142,6 +167,59 @@ class Archive(Sequence[Strategy]):
     def __repr__(self) -> str:
         found = counted(len(self), "strategy", "strategies")
         return f"<Archive of {found} for {self.config.env}, {self.distinct} distinct>"
+
+    def save(self, path: str | Path) -> Path:
+        """Keep the run in a new folder, as `out` of `rspo.discover` does; gives its path."""
+        return self._origin.save(self, Path(path))
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the page that shows the strategies, `report.html` of the run folder if no path is
+        given; gives its path."""
+        return self._origin.report(self, None if path is None else Path(path))
+
+    def play(
+        self,
+        strategy: int | str | None = None,
+        path: str | Path | None = None,
+        *,
+        episodes: int = 1,
+        seed: int = 0,
+        greedy: bool = True,
+        speed: float = 8.0,
+        env: Any = None,
+    ) -> None:
+        """Watch a strategy, given by its number or name, or all of them in turn; in the terminal,
+        or as a file whose name ends with .svg, .gif or .mp4. `seed` says which episodes, `greedy`
+        whether actions are the likeliest ones or sampled, `speed` how many steps pass in a second.
+        `env` is needed where the run was loaded from a folder and made with an object of yours."""
+        chosen = list(self) if strategy is None else [self.find(strategy)]
+        how = {"episodes": episodes, "seed": seed, "greedy": greedy, "speed": speed, "env": env}
+        self._origin.play(chosen, None if path is None else Path(path), **how)
+
+    def find(self, which: int | str) -> Strategy:
+        """The strategy of this number or name; of several with one name, the first novel one."""
+        if isinstance(which, int):
+            if not 0 <= which < len(self):
+                raise InputError(f"There is no strategy {which}: {self._numbers()}.")
+            return self[which]
+        named = [one for one in self if one.descriptor == which]
+        if not named:
+            names = {one.descriptor for one in self if one.descriptor}
+            near = f"{suggestion(which, names)} " if names else ""
+            raise InputError(f"There is no strategy '{which}'. {near}Or give a number.")
+        return next((one for one in named if one.status == "novel"), named[0])
+
+    def _numbers(self) -> str:
+        return f"there are 0 to {len(self) - 1}" if len(self) else "there are none yet"
+
+    @property
+    def _origin(self) -> Origin:
+        if self.origin is None:
+            raise InputError(
+                "This archive was put together by hand: only what rspo.discover, resume, load and "
+                "evaluate give can be saved, shown and played."
+            )
+        return self.origin
 
     def add(self, strategy: Strategy) -> Status:
         """Append a judged strategy; says what it was judged to be."""

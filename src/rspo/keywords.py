@@ -1,0 +1,65 @@
+"""The settings of `rspo.discover` as keywords, so that an editor completes them and a type checker
+catches a misspelt one. A test holds these tables equal to `Config`, which says what each means."""
+
+from typing import Literal, TypedDict
+
+
+class PPOKeywords(TypedDict, total=False):
+    """`ppo={...}`: the learner that every method shares."""
+
+    batch: int
+    updates: int
+    epochs: int
+    minibatches: int
+    learning_rate: float
+    decay: tuple[float, float]
+    momentum: float
+    gamma: float
+    gae_lambda: float
+    clip: float
+    value_coefficient: float
+    entropy_coefficient: float
+    entropy_decay: tuple[float, float]
+    gradient_clip: float
+    hidden: int
+    layers: int
+    normalize_obs: bool
+    normalize_reward: bool
+    padding: Literal["count", "drop", "restart"]
+    horizon: Literal["cut", "end"]
+    memory: Literal["none", "gru"]
+    chunk: int
+    init: Literal["fresh", "same"]
+
+
+class MeasureKeywords(TypedDict, total=False):
+    """`measure={...}`: how distance between policies is measured."""
+
+    of: Literal["actions", "return"]
+    alpha: float
+    least: float | None
+    delta: float | None
+    random: Literal["uniform", "initial"]
+    cap: float | None
+    gaussian: Literal["density", "distance"]
+    discount: float
+
+
+class JudgeKeywords(TypedDict, total=False):
+    """`judge={...}`: how a finished policy is judged."""
+
+    episodes: int
+    quality: float
+    accept: float
+    references: Literal["all", "novel"]
+    attempts: int
+
+
+class Keywords(TypedDict, total=False):
+    """What `rspo.discover` takes beside the environment and the method."""
+
+    iterations: int
+    seed: int
+    ppo: PPOKeywords
+    measure: MeasureKeywords
+    judge: JudgeKeywords

@@ -1,0 +1,76 @@
+"""Watching strategies: in the terminal, or as a picture or a film in a file."""
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rspo.envs.base import AnyEnv
+from rspo.errors import InputError
+from rspo.screen import draw
+from rspo.screen.draw import Episode
+from rspo.search.archive import Strategy
+from rspo.text import NAME, counted, printable
+
+FILES = (".svg", ".gif", ".mp4")
+
+
+def play(
+    env: AnyEnv,
+    strategies: Sequence[Strategy],
+    path: Path | None = None,
+    *,
+    episodes: int = 1,
+    seed: int = 0,
+    greedy: bool = True,
+    speed: float = 8.0,
+) -> str:
+    """Show episodes of each strategy; gives a sentence on what was written, if there is a file."""
+    _check(path, episodes, seed, speed)
+    played = [draw.record(env, one, episodes, seed, greedy) for one in strategies]
+    if path is None:
+        for strategy, shown in zip(strategies, played, strict=True):
+            for episode in shown:
+                show(strategy, episode, speed if sys.stdout.isatty() else None)
+        return ""
+    if path.suffix.lower() == ".svg":
+        draw.save_svg(path, strategies, played)
+        return f"Drew {counted(len(strategies), 'strategy', 'strategies')} into {path}"
+    from rspo.screen.film import save_film
+
+    titles = [printable(f"{s.index}: {s.descriptor or s.status}", NAME) for s in strategies]
+    count = save_film(path, titles, played, env.backdrop(), speed)
+    return f"Wrote {counted(count, 'moment')} to {path}"
+
+
+def _check(path: Path | None, episodes: int, seed: int, speed: float) -> None:
+    if path is not None and path.suffix.lower() not in FILES:
+        raise InputError(
+            f"The file is {str(path)!r}, but its name must end with {', '.join(FILES[:-1])} or "
+            f"{FILES[-1]}."
+        )
+    if not 1 <= episodes <= 1000:
+        raise InputError(f"episodes is {episodes}, but it must be from 1 to 1000.")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed is {seed}, but it must be from 0 to {2**32 - 1}.")
+    if not 0 < speed < math.inf:
+        raise InputError(f"speed is {speed}, but it must be greater than 0, in steps a second.")
+
+
+def show(strategy: Strategy, episode: Episode, speed: float | None) -> None:
+    """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
+    title = printable(
+        f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip(), NAME
+    )
+    frames = [draw.text(scene) for scene in episode.scenes]
+    for t, frame in enumerate(frames):
+        last = t == len(frames) - 1
+        if speed is None and not last:
+            continue
+        outcome = f", return {episode.reward:.2f}" if last else ""
+        print(f"{title}: step {t}{outcome}\n{frame}")
+        if speed is not None:
+            time.sleep(1 / speed if not last else 1.0)
+            if not last:
+                print(f"\x1b[{frame.count(chr(10)) + 2}A", end="")  # back up, to draw over it

@@ -1,0 +1,66 @@
+"""What a caller's own functions are told while a run goes on, and how they stop it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rspo.search.archive import Strategy
+from rspo.search.loop import Found, Position
+
+
+class Update(NamedTuple):
+    """One update of one policy, as `on_update` gets it."""
+
+    iteration: int
+    """Of which round of training, from 0."""
+    member: int
+    """Of which policy of that round; 0 where it trains only one."""
+    attempt: int
+    """At which attempt, from 1."""
+    update: int
+    """Which update of the round, from 1."""
+    metrics: Mapping[str, Any]
+    """What `metrics.jsonl` holds of it: `return`, `accepted`, `entropy`, `loss` and more."""
+
+
+OnUpdate = Callable[[Update], Any]
+OnStrategy = Callable[[Strategy], Any]
+
+
+class Stopped(Exception):
+    """A callback asked to stop: what was found is kept, as after Ctrl-C."""
+
+
+@dataclass
+class Callbacks:
+    """Passes on what is new in each event; an answer of True stops the run."""
+
+    on_update: OnUpdate | None = None
+    on_strategy: OnStrategy | None = None
+    seen: dict[tuple[int, int], int] = field(default_factory=dict)
+    """How many updates of each round and attempt were passed on."""
+
+    def begin(self, start: Position | None) -> None:
+        """Those before a checkpoint were passed on by the process that made it."""
+        self.seen = {} if start is None else {(start.round, start.attempt): len(start.rows[0])}
+
+    def tell(self, event: Position | Found) -> None:
+        if isinstance(event, Found):
+            answers = [self.on_strategy(event.strategy)] if self.on_strategy else []
+        else:
+            answers = [self.on_update(update) for update in self._new(event) if self.on_update]
+        # Only True itself: many a function that logs gives back a number of characters.
+        if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
+            raise Stopped
+
+    def _new(self, position: Position) -> list[Update]:
+        place = position.round, position.attempt
+        done = self.seen.get(place, 0)
+        self.seen[place] = len(position.rows[0])
+        return [
+            Update(position.round, member, position.attempt, row["update"], row)
+            for rows in zip(*(rows[done:] for rows in position.rows), strict=True)
+            for member, row in enumerate(rows)
+        ]
