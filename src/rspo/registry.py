@@ -146,6 +146,12 @@ METHODS = MethodRegistry(
         "rpg": Entry(
             "rspo.methods.rpg:RPG", "other weights of the reward's features for each policy"
         ),
+        "sipo-rbf": Entry(
+            "rspo.methods.sipo_rbf:SIPORBF", "other states than the kept ones, by a kernel"
+        ),
+        "sipo-wd": Entry(
+            "rspo.methods.sipo_wd:SIPOWD", "other states than the kept ones, by a learned distance"
+        ),
         "rnd": Entry("rspo.methods.rnd:RND", "restarts that are paid for states seldom seen"),
         "pbt-ce": Entry(
             "rspo.methods.pbt_ce:PBTCE",

@@ -70,6 +70,8 @@ class Setup(NamedTuple):
     plan: Plan
     capacity: int
     """Places for rivals."""
+    updates: int = 1
+    """Of the round."""
 
 
 class Score(NamedTuple):

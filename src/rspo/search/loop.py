@@ -69,7 +69,8 @@ def place_of(plan: Plan, index: int) -> Place:
 def setup_of(config: Config, spec: Spec, kept: int) -> Setup:
     """What a round that begins with this many kept policies is trained with."""
     plan = config.plan
-    return Setup(spec, plan, plan.members if plan.members > 1 else capacity(kept))
+    places = plan.members if plan.members > 1 else capacity(kept)
+    return Setup(spec, plan, places, config.training.updates)
 
 
 def training_shapes(config: Config, spec: Spec, kept: int) -> TrainState:
