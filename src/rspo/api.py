@@ -36,6 +36,7 @@ from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
 from rspo.search.loop import Found, Position, Tools, evaluation_key, search
 from rspo.search.pictures import pictures, strategies_played
 from rspo.search.population import diversity_of
+from rspo.text import counted
 
 CHECKPOINT_SECONDS = 5.0
 
@@ -121,7 +122,7 @@ def resume(
     world = _world(opened, env)
     if jax.device_count() != opened.devices:
         warnings.warn(
-            f"{opened.name} was begun on {opened.devices} devices and goes on with "
+            f"{opened.name} was begun on {counted(opened.devices, 'device')} and goes on with "
             f"{jax.device_count()}: sums will "
             "round otherwise, and the result will differ from that of an uninterrupted run.",
             RspoWarning,

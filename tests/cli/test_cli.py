@@ -309,7 +309,6 @@ def test_a_mistake_is_answered_with_one_sentence(
         ),
         (("evaluate", "run", "--jsn"), "--jsn. Did you mean --json?"),
         (("resume", "run", "walk"), "Unrecognized options: walk."),
-        (("play", "run", "first"), "STRATEGY is 'first', but it must be a whole number."),
     ],
 )
 def test_a_flag_that_is_not_understood_is_answered_with_one_sentence(
@@ -327,6 +326,7 @@ def test_a_flag_that_is_not_understood_is_answered_with_one_sentence(
         (("evaluate", "--seed", "1" * 30), "seed"),
         (("play", "3"), "There is no strategy 3"),
         (("play", "-1"), "strategy -1"),
+        (("play", "nowhere"), "There is no strategy 'nowhere'"),
         (("play", "0", "--episodes", "0"), "episodes"),
         (("play", "0", "--episodes", "-1"), "episodes"),
         (("play", "0", "--episodes", "1000000000000"), "episodes"),

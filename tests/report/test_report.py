@@ -481,7 +481,7 @@ def test_twenty_strategies_fit_into_five_megabytes(tmp_path: Path) -> None:
         for strategy in shown
     )
     total = sum(len(strategy["episodes"]) for strategy in shown)
-    assert f"this page shows {total} of the 160 recorded episodes" in words(parsed(page))
+    assert f"this page shows {total} of 160 recorded episodes" in words(parsed(page))
 
 
 # ---- the command

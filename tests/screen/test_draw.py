@@ -166,7 +166,7 @@ def test_any_name_makes_a_well_formed_picture(
     title = root.findall(f".//{SVG}text")[0].text
     assert title is not None
     assert title.startswith("0: ")
-    if name.isprintable():
+    if name.isprintable() and len(name) < 100:  # of a longer one the middle is left out
         assert title == f"0: {name}"
 
 

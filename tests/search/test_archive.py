@@ -12,6 +12,7 @@ import plain
 from plain import evaluation
 from rspo.config import Config, Judge
 from rspo.core.distributions import Categorical
+from rspo.errors import InputError
 from rspo.methods.references import Measure
 from rspo.search.archive import Archive, Strategy
 
@@ -38,6 +39,38 @@ def filled(*statuses, references="all"):
 
 
 # --- a list ---
+
+
+def test_strategies_are_found_by_number_or_name():
+    found = filled("novel", "duplicate", "failed", "novel")
+    assert [found.find(which).index for which in (0, "3", "goal 1", "GOAL 2")] == [0, 3, 1, 2]
+
+
+def test_of_several_with_one_name_the_novel_one_is_found():
+    named = lambda index, status, name: dataclasses.replace(
+        strategy(index, status), evaluation=evaluation(1.0, name)
+    )
+    statuses = ("failed", "duplicate", "novel", "novel")
+    found = Archive(CONFIG, [named(i, status, "up") for i, status in enumerate(statuses)])
+    assert found.find("up").index == 2
+    assert Archive(CONFIG, found[:2]).find("up").index == 0
+    assert Archive(CONFIG, [named(0, "novel", "7")]).find("7").index == 0  # a name that is a number
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [
+        (4, "There is no strategy 4: there are 0 to 3."),
+        ("4", "There is no strategy 4: there are 0 to 3."),
+        ("-1", "There is no strategy -1: there are 0 to 3."),
+        ("gaol 2", "Did you mean 'goal 2'?"),
+        ("down", "Allowed: goal 0, goal 1, goal 2, goal 3."),
+        ("", "There is no strategy ''."),
+    ],
+)
+def test_a_strategy_that_is_not_there_is_answered_with_those_that_are(which, words):
+    with pytest.raises(InputError, match=re.escape(words)):
+        filled(*["novel"] * 4).find(which)
 
 
 def test_an_archive_reads_like_a_list():

@@ -68,10 +68,10 @@ class Play:
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
-    strategy: Annotated[tyro.conf.Positional[int | None], tyro.conf.arg(metavar="[STRATEGY]")] = (
+    strategy: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[STRATEGY]")] = (
         None
     )
-    """The strategy's number; without it, all of them in turn."""
+    """The strategy's number or name; without it, all of them in turn."""
     episodes: int = 1
     """Episodes to show of each."""
     seed: int = 0
@@ -371,7 +371,7 @@ def play(arguments: list[str]) -> int:
     env = api.world_of(options.run)
     archive = api.load(options.run)
     _check_play(options, len(archive))
-    chosen = list(archive) if options.strategy is None else [archive[options.strategy]]
+    chosen = list(archive) if options.strategy is None else [archive.find(options.strategy)]
     said = player.play(
         env,
         chosen,
@@ -409,10 +409,6 @@ def _check_play(options: Play, count: int) -> None:
         raise InputError(
             f"There are no strategies in {options.run} yet. Go on with `rspo resume {options.run}`."
         )
-    if options.strategy is not None and not 0 <= options.strategy < count:
-        raise InputError(
-            f"There is no strategy {options.strategy} in {options.run}: it has 0 to {count - 1}."
-        )
 
 
 VERBS = {
@@ -434,7 +430,7 @@ usage: rspo COMMAND ...
   discover ENV              find strategies; --help shows every setting
   resume RUN                go on with an interrupted run
   evaluate RUN [--json]     play every strategy anew
-  play RUN [STRATEGY]       watch a strategy in the terminal; --gif, --mp4, --svg draw it
+  play RUN [STRATEGY]       watch a strategy, by number or name; --gif, --mp4, --svg draw it
   report RUN [RUN ...]      make the page that shows a run, or compares several
   bench NAME                make a table or figure of the paper; --list shows them all
 

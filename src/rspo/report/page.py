@@ -108,7 +108,7 @@ def _trimmed(run: RunFolder, counts: Mapping[int, int]) -> str:
     kept = sum(len(s.episodes["episodes"]) for s in run.strategies if s.episodes)
     shown = sum(counts.values())
     return (
-        f"To stay small, this page shows {shown} of the {kept} recorded episodes."
+        f"To stay small, this page shows {shown} of {counted(kept, 'recorded episode')}."
         if shown < kept
         else ""
     )

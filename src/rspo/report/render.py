@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from rspo.core.axes import number
 from rspo.report.words import fixed
-from rspo.text import printable
+from rspo.text import counted, printable
 
 
 @cache
@@ -29,6 +29,7 @@ def environment() -> Environment:
         finalize=lambda value: printable(value, lines=True) if type(value) is str else value,
     )
     made.filters |= {"fixed": fixed, "short": number, "percent": _percent, "drawn": _drawn}
+    made.filters["counted"] = counted
     return made
 
 

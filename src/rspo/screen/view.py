@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rspo.config import Config
+from rspo.screen.estimate import Estimate
 from rspo.search.archive import Archive, Strategy
 from rspo.search.loop import Found, Position
 from rspo.text import LONGEST, NAME, counted, printable
@@ -40,19 +41,20 @@ class View:
         )
         self.bar = self.live.add_task("", total=self.updates, iteration="", numbers="compiling ...")
         self.started = self.spoken = time.monotonic()
-        self.done_before = 0
+        self.estimate = Estimate(self.plan.rounds, self.updates)
 
     @contextlib.contextmanager
     def showing(self, archive: Archive, start: Position | None) -> Iterator[None]:
         config, rounds = self.config, len(archive) // self.plan.per_round
-        self.done_before = self._updates_done(rounds, start)
         self.say(
-            f"{config.env}: {config.iterations} policies by {config.method.name}, "
-            f"{config.ppo.updates} updates of {config.ppo.batch} steps each, seed {config.seed}"
+            f"{config.env}: {counted(config.iterations, 'policy', 'policies')} by "
+            f"{config.method.name}, {counted(config.ppo.updates, 'update')} of {config.ppo.batch} "
+            f"steps each, seed {config.seed}"
         )
-        if self.done_before:
-            done = f"{len(archive)} of {config.iterations} iterations, {self.done_before} updates"
-            self.say(f"going on after {done}")
+        updates = rounds * self.updates + (len(start.rows[0]) if start else 0)
+        if updates:
+            done = f"{len(archive)} of {counted(config.iterations, 'iteration')}"
+            self.say(f"going on after {done}, {counted(updates, 'update')}")
         self.live.update(self.bar, iteration=f"{rounds + 1}/{self.plan.rounds}")
         with self.live:
             yield
@@ -63,7 +65,7 @@ class View:
             return
         row = _over_members(event)
         accepted = f"  accepted {row['accepted']:4.0%}" if "accepted" in row else ""
-        numbers = f"return {row['return']:.3f}{accepted}  {self._left(event)} left"
+        numbers = f"return {row['return']:.3f}{accepted}{self._left(event)}"
         iteration = f"{event.round + 1}/{self.plan.rounds}"
         self.live.update(self.bar, completed=row["update"], iteration=iteration, numbers=numbers)
         if not self.console.is_terminal and time.monotonic() - self.spoken > PLAIN_SECONDS:
@@ -84,15 +86,10 @@ class View:
             f"\n  {printable(strategy.reason, LONGEST)}" if strategy.status != "novel" else "",
         )
 
-    def _updates_done(self, rounds: int, position: Position | None) -> int:
-        return rounds * self.updates + (len(position.rows[0]) if position else 0)
-
     def _left(self, position: Position) -> str:
-        """Until the run's end, at the pace so far; an iteration's further attempts are not
-        foreseen."""
-        done = self._updates_done(position.round, position)
-        pace = (time.monotonic() - self.started) / max(done - self.done_before, 1)
-        return _clock(pace * (self.plan.rounds * self.updates - done))
+        """Until the run's end; nothing while there is only the first call, which compiles."""
+        seconds = self.estimate.left(position.round, len(position.rows[0]), time.monotonic())
+        return "" if seconds is None else f"  {_clock(seconds)} left"
 
 
 def _over_members(position: Position) -> dict[str, Any]:

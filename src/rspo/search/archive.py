@@ -197,12 +197,16 @@ class Archive(Sequence[Strategy]):
         self._origin.play(chosen, None if path is None else Path(path), **how)
 
     def find(self, which: int | str) -> Strategy:
-        """The strategy of this number or name; of several with one name, the first novel one."""
-        if isinstance(which, int):
+        """The strategy of this number or name, in any case; of several with one name, the first
+        novel one. A number may be written as text."""
+        named = [
+            one for one in self if (one.descriptor or "").casefold() == str(which).casefold() != ""
+        ]
+        if isinstance(which, int) or (which.lstrip("-").isdecimal() and not named):
+            which = int(which)
             if not 0 <= which < len(self):
                 raise InputError(f"There is no strategy {which}: {self._numbers()}.")
             return self[which]
-        named = [one for one in self if one.descriptor == which]
         if not named:
             names = {one.descriptor for one in self if one.descriptor}
             near = f"{suggestion(which, names)} " if names else ""
