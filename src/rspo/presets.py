@@ -139,6 +139,31 @@ def _robot(alpha: float, updates: int = 240) -> Task:
     )
 
 
+def _skirmish(iterations: int, alpha: float, ppo: PPO) -> Task:
+    # The paper's: a GRU, chunks of ten steps, 1600 of them in a batch, its rates and coefficients.
+    # Updates make the steps of a later port by the same group.
+    ppo = dataclasses.replace(
+        ppo,
+        learning_rate=5e-4,
+        decay=(1.0, 1.0),
+        entropy_coefficient=0.01,
+        gradient_clip=10.0,
+        layers=1,
+        normalize_obs=True,
+        padding="drop",
+        memory="gru",
+    )
+    letter = {"ppo": {"normalize_obs": False}}
+    return Task(
+        "skirmish",
+        iterations,
+        ppo,
+        Measure(alpha=alpha),
+        Judge(episodes=32),
+        paper=letter,
+    )
+
+
 TASKS = {
     "four-goals-easy": _four_goals(_EASY, alpha=0.5),
     "four-goals-medium": _four_goals(_MEDIUM, alpha=0.5),
@@ -182,4 +207,6 @@ TASKS = {
     "hopper": _robot(alpha=0.9),
     "walker2d": _robot(alpha=0.9),
     "humanoid": _robot(alpha=1.0),
+    "2m_vs_1z": _skirmish(4, 0.5, PPO(batch=15900, updates=314, epochs=1)),
+    "2c_vs_64zg": _skirmish(6, 0.3, PPO(batch=16000, updates=625, epochs=5)),
 }

@@ -117,6 +117,7 @@ ENVIRONMENTS = Registry(
 PREFIXES = {
     "gym:": "rspo.envs.adapters.gymnasium:from_id",
     "pettingzoo:": "rspo.envs.adapters.pettingzoo:from_module",
+    "smac:": "rspo.envs.adapters.smac:from_map",
 }
 
 

@@ -94,11 +94,16 @@ class RSPO(Method):
         "monster-hunt": {"method": {"release": 0.25}},
         "point": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
         "robots": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
+        "skirmish": {"method": {"streams": "grouped"}},
+        "2m_vs_1z": {"method": {"lambda_b": 1.0, "lambda_r": 0.05}},
+        "2c_vs_64zg": {"method": {"lambda_b": 5.0}},
     }
     paper: ClassVar[Mapping[str, Settings]] = {
         "four-goals": {"method": {"lambda_b": 0.0}},
         "stag-hunt": {"method": {"lambda_b": 0.2, "lambda_r": 1.0, "switch": "smooth"}},
         "robots": {"method": {"lambda_b": 1.0}},
+        "2m_vs_1z": {"method": {"lambda_b": 1.0, "lambda_r": 0.05}},
+        "2c_vs_64zg": {"method": {"lambda_b": 5.0}},
     }
 
     def validate(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rspo.core.spaces import Box, Discrete, MultiDiscrete
-from rspo.core.types import Played, Spec, Step, Trajectory
+from rspo.core.types import Played, Spec, Step, Trajectory, as_view
 from rspo.envs.base import AnyEnv, Env, HostEnv, Instances
 from rspo.envs.given import failure, first, own_code, tried, warn_outside, whole
 from rspo.errors import InputError, RspoWarning
@@ -232,7 +232,8 @@ def _shape_problems(env: Env) -> list[str]:
     ):
         return ["its step must give the state and a rspo.core.types.Step, in a tuple"]
     after, step = done
-    named = {"reset gives obs": obs, "step gives obs": step.obs, "step gives reward": step.reward}
+    obs, following = as_view(obs).obs, as_view(step.obs).obs
+    named = {"reset gives obs": obs, "step gives obs": following, "step gives reward": step.reward}
     named["step gives terminated"] = step.terminated
     shapes = [(spec.agents, spec.obs_size), (spec.agents, spec.obs_size), (spec.agents,), ()]
     if problems := [
@@ -244,9 +245,9 @@ def _shape_problems(env: Env) -> list[str]:
         for (name, leaf), wanted in zip(named.items(), shapes, strict=True)
         if leaf.shape != wanted
     ]
-    if obs.dtype != step.obs.dtype or obs.dtype.kind not in "fiub":
+    if obs.dtype != following.dtype or obs.dtype.kind not in "fiub":
         problems.append(
-            f"reset gives obs of type {obs.dtype} and step of {step.obs.dtype}, but both must be "
+            f"reset gives obs of type {obs.dtype} and step of {following.dtype}, but both must be "
             "float32"
         )
     if step.terminated.dtype != bool:
@@ -266,17 +267,18 @@ def _host_problems(env: HostEnv) -> list[str]:
     signs = Signs()
     with watching(whose, signs):
         lanes = tried(whose, "making it", partial(env.batch, len(which)))
-        begin = partial(
-            tried, whose, "its reset", lambda: first(lanes.reset(which, seeds[which]), wanted)
-        )
+        reset = partial(tried, whose, "its reset", lambda: lanes.reset(which, seeds[which]))
+        begun = lambda view: tried(whose, "its reset", lambda: first(view.obs, wanted))
+        view = as_view(reset())
         # Of its own memory: the next step may write over it.
-        start = np.array(begin(), np.float32)
+        start = np.array(begun(view), np.float32)
         rng, seen, earned = np.random.default_rng(0), [start], []
         for t in range(min(STEPS, spec.horizon)):
             signs.beat()
-            action = _random_action(spec, len(which), rng)
+            action = _random_action(spec, len(which), rng, view.mask)
             step = tried(whose, "its step", lambda: whole(lanes.step(which, action), wanted))  # noqa: B023  (at once)
-            seen.append(np.array(step.obs, np.float32))
+            view = as_view(step.obs)
+            seen.append(np.array(view.obs, np.float32))
             earned.append(np.array(step.reward))
             if problems := _feature_problems(step.features, (*wanted[:2], spec.features)):
                 return problems
@@ -286,7 +288,7 @@ def _host_problems(env: HostEnv) -> list[str]:
                 _warn(f"{whose} cut an episode short after {t + 1} of {spec.horizon} steps.")
             if (step.terminated | step.truncated).any():
                 break
-        again = np.array(begin(), np.float32)
+        again = np.array(begun(as_view(reset())), np.float32)
     if not np.array_equal(start, again, equal_nan=True):
         _warn(
             f"{whose} begins differently from the same seed: its runs cannot be repeated, nor "
@@ -345,7 +347,11 @@ def _warn(text: str) -> None:
     warnings.warn(text, RspoWarning, stacklevel=4)
 
 
-def _random_action(spec: Spec, count: int, rng: np.random.Generator) -> np.ndarray:
+def _random_action(
+    spec: Spec, count: int, rng: np.random.Generator, mask: np.ndarray | None
+) -> np.ndarray:
+    if mask is not None:
+        return np.argmax(rng.random(np.shape(mask)) * mask, axis=-1).astype(np.int32)
     action = _policy_action(spec, count * spec.agents, rng)
     return spec.action_space.to_env(action).reshape(count, spec.agents, *spec.action_space.shape)
 

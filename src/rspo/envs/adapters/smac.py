@@ -1,0 +1,224 @@
+"""The real StarCraft II by SMAC or SMACv2: `smac:<map>`, such as `smac:2m_vs_1z`.
+
+SMAC pins old versions of its own dependencies, so every game runs in a process whose interpreter
+may be another one: RSPO_SMAC_PYTHON names it, RSPO_SMAC_MODULE the module that has
+`StarCraft2Env`. A game that dies is launched anew, and the episode is cut short there.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rspo.core.spaces import Discrete
+from rspo.core.types import Descriptor, Spec, Trajectory, View
+from rspo.envs.adapters import smac_server
+from rspo.envs.base import HostEnv, HostStep, Instances
+from rspo.errors import EnvironmentFailure, InputError
+
+PYTHON, MODULE = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE"
+LAUNCHES = 3  # of one game in a row, before giving up
+MISSING = {
+    "package": "needs SMAC, which {python} does not have ({why}): install it from its repository, "
+    "oxwhirl/smac (the package 'smac' of the package index is another project), or name an "
+    f"interpreter that has it in {PYTHON}.",
+    "map": "cannot be made by SMAC ({why}): its maps belong in Maps/SMAC_Maps of the game's "
+    "folder.",
+    "game": "cannot launch StarCraft II ({why}): SC2PATH must name the game's folder, by default "
+    "~/StarCraftII, and SMAC's maps must be in its Maps/SMAC_Maps.",
+}
+
+
+def from_map(name: str) -> "Smac":
+    """The environment of `smac:<map>`."""
+    if not name or not name.replace("_", "").isalnum():
+        raise InputError(f"'smac:{name}' names no map: give one such as smac:2m_vs_1z.")
+    return Smac(name)
+
+
+class GameDied(Exception):
+    """The process of a game ended, or said what nobody expects."""
+
+
+class Game:
+    """One game in its process."""
+
+    def __init__(self, env: "Smac", seed: int) -> None:
+        server = str(Path(smac_server.__file__))
+        command = [env.python, server, env.map_name, str(seed), *env.modules]
+        self.title, self.python = env.title, env.python
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        except OSError as error:
+            raise InputError(
+                f"{env.title} cannot run {env.python!r}: {error.strerror}. {PYTHON} must name a "
+                "Python interpreter that has SMAC."
+            ) from error
+        try:
+            self.receive()
+        except (GameDied, InputError):
+            self.close()
+            raise
+
+    def send(self, **asked: Any) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(asked).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise GameDied from error
+
+    def receive(self) -> dict[str, Any]:
+        """A message with its arrays."""
+        pipe = self.process.stdout
+        assert pipe is not None
+        try:
+            told = json.loads(pipe.readline())
+            for name, kind, shape in told.pop("arrays"):
+                count = int(np.prod(shape)) * np.dtype(kind).itemsize
+                told[name] = np.frombuffer(pipe.read(count), kind).reshape(shape)
+        except (ValueError, OSError) as error:
+            raise GameDied from error
+        if "missing" in told:
+            sentence = MISSING[told["missing"]].format(python=self.python, why=told["why"])
+            raise InputError(f"{self.title} {sentence}")
+        return told
+
+    def ask(self, **asked: Any) -> dict[str, Any]:
+        self.send(**asked)
+        return self.receive()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):  # nobody reads what was left in it
+                pipe.close()  # type: ignore[union-attr]
+
+
+class Smac(HostEnv):
+    """Games of one map. Their chances are StarCraft's own: no seed of rspo's reaches them."""
+
+    def __init__(self, map_name: str, python: str | None = None, module: str | None = None) -> None:
+        self.map_name = map_name
+        # Other processes can make the same by its name if nothing but the environment decides.
+        self.name = f"smac:{map_name}" if python is module is None else None
+        self.python = python or os.environ.get(PYTHON) or sys.executable
+        module = module or os.environ.get(MODULE)
+        self.modules = (module,) if module else ()
+        try:
+            probe = Game(self, seed=0)
+            told = probe.ask(do="info")
+            probe.close()
+        except GameDied as error:
+            raise InputError(f"{self.title} ended before it said what it is.") from error
+        self._spec = Spec(
+            told["obs_shape"],
+            Discrete(told["n_actions"]),
+            told["episode_limit"],
+            agents=told["n_agents"],
+            state_size=told["state_shape"],
+        )
+
+    @property
+    def title(self) -> str:
+        return f"smac:{self.map_name}"
+
+    @property
+    def spec(self) -> Spec:
+        return self._spec
+
+    def batch(self, size: int) -> "Games":
+        return Games(self, size)
+
+    def describe(self, trajectory: Trajectory) -> Descriptor:
+        """How many battles were won; SMAC tells no more of them."""
+        won = float(np.asarray(trajectory.state)[-1].mean())
+        return Descriptor("wins" if won >= 0.5 else "loses", {"won": won}, clear=False)
+
+
+class Games(Instances):
+    """Some games, each in a process of its own; all of them take a step at the same time."""
+
+    def __init__(self, env: Smac, size: int) -> None:
+        self.env = env
+        self.games = [Game(env, seed=i) for i in range(size)]
+        self.won = np.zeros(size, bool)
+        self.failures = np.zeros(size, int)
+
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> View:
+        self.won[which] = False
+        return _views(self._answers(which, [{"do": "reset"}] * len(which)))
+
+    def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
+        told = self._answers(which, [{"do": "step", "actions": a.tolist()} for a in action])
+        view = _views(told)
+        reward = np.array([one.get("reward", 0.0) for one in told], np.float32)
+        over = np.array([one.get("over", False) for one in told])
+        # SMAC says nothing of the battle where it had to launch the game anew.
+        cut = np.array(["battle_won" not in one.get("info", {}) for one in told])
+        cut |= np.array(["episode_limit" in one.get("info", {}) for one in told])
+        self.won[which] = [bool(one.get("info", {}).get("battle_won")) for one in told]
+        agents = self.env.spec.agents
+        alive = ~view.mask[..., 0]
+        return HostStep(view, np.repeat(reward[:, None], agents, 1), over & ~cut, cut, alive=alive)
+
+    def state(self) -> np.ndarray:
+        """[size] whether the battle is won."""
+        return self.won
+
+    def __del__(self) -> None:
+        for game in getattr(self, "games", ()):
+            game.close()
+
+    def _answers(self, which: np.ndarray, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """All games are asked before the first one is listened to."""
+        heard = [self._heard(i, one) for i, one in zip(which, asked, strict=True)]
+        return [self._answer(i, ok) for i, ok in zip(which, heard, strict=True)]
+
+    def _heard(self, i: int, asked: dict[str, Any]) -> bool:
+        try:
+            self.games[i].send(**asked)
+        except GameDied:
+            return False
+        return True
+
+    def _answer(self, i: int, heard: bool) -> dict[str, Any]:
+        """Of a game that died: what its successor shows, and no word of a battle."""
+        try:
+            if heard:
+                told = self.games[i].receive()
+                self.failures[i] = 0
+                return told
+        except GameDied:
+            pass
+        return self._relaunched(i)
+
+    def _relaunched(self, i: int) -> dict[str, Any]:
+        """A new game in the place of one that died, at the start of an episode."""
+        while True:
+            self.games[i].close()
+            self.failures[i] += 1
+            if self.failures[i] > LAUNCHES:
+                raise EnvironmentFailure(
+                    f"{self.env.title} died {LAUNCHES} times in a row and is not launched again."
+                )
+            try:
+                self.games[i] = Game(self.env, seed=i)
+                return self.games[i].ask(do="reset")
+            except GameDied:
+                continue
+
+
+def _views(told: list[dict[str, Any]]) -> View:
+    obs, mask = (np.stack([one[name] for one in told]) for name in ("obs", "mask"))
+    state = np.stack([one["state"] for one in told])
+    shared = np.broadcast_to(state[:, None], (*obs.shape[:2], state.shape[-1]))
+    return View(obs, mask, np.ascontiguousarray(shared))

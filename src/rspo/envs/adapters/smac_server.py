@@ -1,0 +1,98 @@
+"""One game of SMAC in a process and an interpreter of its own; arrays go over a pipe.
+
+This file is run by its path, by an interpreter that need not have rspo: it imports nothing but the
+standard library, NumPy and SMAC. A message is a line of JSON, with "bytes" the length of what
+follows it; arrays follow one after the other, each as its shape and type in the line say.
+"""
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+MODULES = ("smac.env", "smacv2.env")
+
+
+def send(stream: Any, told: dict[str, Any], **arrays: Any) -> None:
+    import numpy as np
+
+    parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    told["arrays"] = [[name, str(part.dtype), list(part.shape)] for name, part in parts.items()]
+    stream.write(json.dumps(told).encode() + b"\n")
+    for part in parts.values():
+        stream.write(part.tobytes())
+    stream.flush()
+
+
+def made(map_name: str, seed: int, modules: Sequence[str]) -> tuple[Any, Any]:
+    """The game, or a pair of what is missing and why."""
+    found, why = None, []
+    for name in modules:
+        try:
+            found = importlib.import_module(name).StarCraft2Env
+            break
+        except (ImportError, AttributeError) as error:
+            why.append(f"{name}: {error}")
+    if found is None:
+        return None, ("package", "; ".join(why))
+    more: dict[str, Any] = (
+        {"capability_config": {}} if found.__module__.startswith("smacv2") else {}
+    )
+    try:
+        return found(map_name=map_name, seed=seed, **more), None
+    except Exception as error:
+        return None, ("map", f"{type(error).__name__}: {error}")
+
+
+def seen(env: Any) -> dict[str, Any]:
+    """What is there to see now, as arrays."""
+    import numpy as np
+
+    mask = np.array(env.get_avail_actions(), bool)
+    obs = np.array(env.get_obs(), np.float32)
+    return {"obs": obs, "mask": mask, "state": np.array(env.get_state(), np.float32)}
+
+
+def serve(env: Any, lines: Iterable[str], out: Any) -> None:
+    for line in lines:
+        asked = json.loads(line)
+        if asked["do"] == "info":
+            told = env.get_env_info()
+            names = ("n_agents", "n_actions", "obs_shape", "state_shape", "episode_limit")
+            send(out, {name: int(told[name]) for name in names})
+        elif asked["do"] == "reset":
+            try:
+                env.reset()
+            except Exception as error:
+                send(out, {"missing": "game", "why": f"{type(error).__name__}: {error}"})
+                return
+            send(out, {}, **seen(env))
+        elif asked["do"] == "step":
+            reward, terminated, told = env.step(asked["actions"])
+            # After a protocol error SMAC has launched the game anew and says nothing of the battle.
+            known = {k: int(v) for k, v in told.items() if isinstance(v, (bool, int))}
+            send(
+                out, {"reward": float(reward), "over": bool(terminated), "info": known}, **seen(env)
+            )
+
+
+def main() -> None:
+    # What the game prints must not get between the messages.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    map_name, seed, *modules = sys.argv[1:]
+    env, missing = made(map_name, int(seed), modules or MODULES)
+    if env is None:
+        send(out, {"missing": missing[0], "why": missing[1]})
+        return
+    send(out, {"ready": True})
+    try:
+        serve(env, sys.stdin, out)
+    finally:
+        env.close()
+
+
+if __name__ == "__main__":
+    main()

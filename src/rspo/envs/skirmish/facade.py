@@ -1,0 +1,162 @@
+"""The simulator behind SMAC's own Python interface, for tools that are written for SMAC.
+
+from rspo.envs.skirmish.facade import StarCraft2Env
+
+env = StarCraft2Env(map_name="2m_vs_1z", seed=0)
+env.reset()
+reward, terminated, info = env.step([1, 1])
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from rspo.core.types import View
+from rspo.envs.skirmish.maps import MAPS
+from rspo.envs.skirmish.skirmish import Skirmish
+from rspo.envs.skirmish.state import info
+from rspo.errors import InputError
+
+# What SMAC lets one change and the simulator does not: accepted with SMAC's own defaults alone.
+DEFAULTS: dict[str, Any] = {
+    "step_mul": 8,
+    "move_amount": 2,
+    "difficulty": "7",
+    "continuing_episode": False,
+    "obs_all_health": True,
+    "obs_own_health": True,
+    "obs_last_action": False,
+    "obs_pathing_grid": False,
+    "obs_terrain_height": False,
+    "obs_instead_of_state": False,
+    "obs_timestep_number": False,
+    "state_last_action": True,
+    "state_timestep_number": False,
+    "reward_sparse": False,
+    "reward_only_positive": True,
+    "reward_death_value": 10,
+    "reward_win": 200,
+    "reward_defeat": 0,
+    "reward_negative_scale": 0.5,
+    "reward_scale": True,
+    "reward_scale_rate": 20,
+    "heuristic_ai": False,
+}
+# What has nothing to do with the battle.
+IGNORED = ("game_version", "window_size_x", "window_size_y", "replay_dir", "replay_prefix", "debug")
+
+
+class StarCraft2Env:
+    """SMAC's environment, fought out by `Skirmish`."""
+
+    def __init__(
+        self, map_name: str = "2m_vs_1z", seed: int | None = None, **settings: Any
+    ) -> None:
+        for name, value in settings.items():
+            if name not in IGNORED and DEFAULTS.get(name, value) != value:
+                raise InputError(
+                    f"{name} is {value!r}, but the simulator has SMAC's default, "
+                    f"{DEFAULTS[name]!r}, alone."
+                )
+            if name not in DEFAULTS and name not in IGNORED:
+                raise InputError(f"SMAC has no setting '{name}'.")
+        self._env = Skirmish(map_name)
+        self.map_name, self._seed = map_name, 0 if seed is None else seed
+        self.n_agents = self._env.spec.agents
+        self.n_enemies = MAPS[map_name].enemies.count
+        self.n_actions = self._env.spec.action_space.n
+        self.episode_limit = self._env.spec.horizon
+        self._random = np.random.default_rng(self._seed)
+        self._reset = jax.jit(self._env.reset)
+        self._step = jax.jit(self._env.step)
+        self.battles_game = self.battles_won = self.timeouts = self._episode_steps = 0
+        self._state: Any = None
+        self._view = View(None)
+
+    def reset(self) -> tuple[list[np.ndarray], np.ndarray]:
+        self._episode_steps = 0
+        noise = self._random.random(self._env.spec.reset_noise, np.float32)
+        self._state, view = self._reset(noise)
+        self._view = jax.device_get(view)
+        return self.get_obs(), self.get_state()
+
+    def step(self, actions: Any) -> tuple[float, bool, dict[str, Any]]:
+        """What all agents do at once; actions that the masks do not allow fail, as in SMAC."""
+        chosen = np.array([int(action) for action in actions], np.int32)
+        for agent, action in enumerate(chosen):
+            assert self.get_avail_agent_actions(agent)[action] == 1, (
+                f"Agent {agent} cannot perform action {action}"
+            )
+        noise = self._random.random(self._env.spec.step_noise, np.float32)
+        self._state, step = self._step(self._state, chosen, noise)
+        self._view = jax.device_get(step.obs)
+        self._episode_steps += 1
+        terminated = bool(step.terminated)
+        told = {name: np.asarray(value).item() for name, value in info(self._state).items()}
+        if not terminated and self._episode_steps >= self.episode_limit:
+            terminated, told["episode_limit"] = True, True
+            self.timeouts += 1
+        self.battles_game += terminated
+        self.battles_won += terminated and told["battle_won"]
+        return float(step.reward[0]), terminated, told
+
+    def get_obs(self) -> list[np.ndarray]:
+        return [self.get_obs_agent(agent) for agent in range(self.n_agents)]
+
+    def get_obs_agent(self, agent_id: int) -> np.ndarray:
+        return np.asarray(self._view.obs[agent_id], np.float32)
+
+    def get_state(self) -> np.ndarray:
+        return np.asarray(self._view.state[0], np.float32)
+
+    def get_avail_actions(self) -> list[list[int]]:
+        return [self.get_avail_agent_actions(agent) for agent in range(self.n_agents)]
+
+    def get_avail_agent_actions(self, agent_id: int) -> list[int]:
+        return [int(allowed) for allowed in self._view.mask[agent_id]]
+
+    def get_obs_size(self) -> int:
+        return self._env.spec.obs_size
+
+    def get_state_size(self) -> int:
+        return self._env.spec.state_size
+
+    def get_total_actions(self) -> int:
+        return self.n_actions
+
+    def get_env_info(self) -> dict[str, Any]:
+        ally, enemy = self._env.game.allies.unit, self._env.game.enemies.unit
+        own = ["health", "energy/cooldown", "x", "y"] + (["shield"] if ally.shield else [])
+        theirs = ["health", "x", "y"] + (["shield"] if enemy.shield else [])
+        return {
+            "state_shape": self.get_state_size(),
+            "obs_shape": self.get_obs_size(),
+            "n_actions": self.n_actions,
+            "n_agents": self.n_agents,
+            "episode_limit": self.episode_limit,
+            "agent_features": own,
+            "enemy_features": theirs,
+        }
+
+    def get_stats(self) -> dict[str, Any]:
+        return {
+            "battles_won": self.battles_won,
+            "battles_game": self.battles_game,
+            "battles_draw": self.timeouts,
+            "win_rate": self.battles_won / max(self.battles_game, 1),
+            "timeouts": self.timeouts,
+            "restarts": 0,
+        }
+
+    def seed(self) -> int:
+        return self._seed
+
+    def save_replay(self) -> None:
+        raise InputError("The simulator writes no replays of StarCraft II: use `rspo play --gif`.")
+
+    def render(self) -> None:
+        raise InputError("The simulator has no window: use `rspo play` or the report.")
+
+    def close(self) -> None:
+        """Nothing is open."""
