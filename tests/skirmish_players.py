@@ -1,6 +1,7 @@
 """Scripted players of the skirmishes: policies that read the global state, as no learner may."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -12,8 +13,10 @@ from rspo.core.distributions import Categorical
 from rspo.core.policies import Memoryless
 from rspo.core.types import Trajectory
 from rspo.envs.skirmish import Skirmish
+from rspo.envs.skirmish.combat import burnt
 from rspo.envs.skirmish.contract import ATTACK, EAST, NORTH, SOUTH, WEST
 from rspo.envs.skirmish.state import won
+from rspo.envs.skirmish.units import UNITS
 from rspo.rollout.collector import collector
 
 STOP = 1
@@ -56,28 +59,39 @@ def read(env: Skirmish, state: Any) -> Seen:
     )
 
 
-class Scripted(Memoryless):
-    """Does what a function [N, agents] of `Seen` and the mask says; what is not allowed becomes a
-    stop."""
+Does = Callable[[Seen, Any], Any]
+"""What to do [N, agents], from what is seen and the mask; what is not allowed becomes a stop."""
 
+
+class Scripted(Memoryless):
+    """One of several players, so that all of them share one compiled program."""
+
+    which: Any
     env: Skirmish = eqx.field(static=True)
-    does: Callable[[Seen, Any], Any] = eqx.field(static=True)
+    players: tuple[Does, ...] = eqx.field(static=True)
 
     def act(self, view: Any) -> Categorical:
-        action = self.does(read(self.env, view.state[..., 0, :]), view.mask)
+        seen = read(self.env, view.state[..., 0, :])
+        does = [
+            partial(lambda does: does(seen, view.mask).astype(int), does) for does in self.players
+        ]
+        action = jax.lax.switch(self.which, does)
         wanted = jnp.where(jnp.arange(view.mask.shape[-1]) == action[..., None], 99.0, 0.0)
         return Categorical(wanted.at[..., STOP].add(50.0)).allowing(view.mask)
 
 
 def play(
-    env: Skirmish, does: Callable[[Seen, Any], Any], episodes: int = 32, seed: int = 0
-) -> Trajectory:
-    run = jax.jit(
-        lambda key: collector(env)(
-            Scripted(env, does), episodes, key, padding="drop", greedy=True, record=True
-        )
-    )
-    return jax.device_get(run(jax.random.key(seed)))
+    env: Skirmish, players: Mapping[str, Does], episodes: int = 32, seed: int = 0
+) -> dict[str, Trajectory]:
+    """The (recorded, NumPy) episodes of each player."""
+
+    @jax.jit
+    def run(which: Any) -> Trajectory:
+        policy = Scripted(which, env, tuple(players.values()))
+        key = jax.random.key(seed)
+        return collector(env)(policy, episodes, key, padding="drop", greedy=True, record=True)
+
+    return {name: jax.device_get(run(jnp.asarray(i))) for i, name in enumerate(players)}
 
 
 def win_rate(trajectory: Trajectory) -> float:
@@ -110,16 +124,152 @@ def walk_to(seen: Seen, x: Any, y: Any, near: float = 0.7) -> Any:
     return jnp.where(there, STOP, go(dx, dy))
 
 
-def shoot_or(seen: Seen, mask: Any, otherwise: Any, ready: float = 0.01) -> Any:
-    """Attack the nearest if one is in range and the weapon is ready, else do something else."""
-    can = mask[..., ATTACK:].any(-1) & (seen.cooldown <= ready)
-    return jnp.where(can, attack_nearest(seen, mask), otherwise)
-
-
-def hold(x: Any, y: Any) -> Callable[[Seen, Any], Any]:
-    """Walk to a place of each, and shoot whenever the weapon is ready."""
-    return lambda seen, mask: shoot_or(seen, mask, walk_to(seen, jnp.asarray(x), jnp.asarray(y)))
-
-
 def stand(seen: Seen, mask: Any) -> Any:
     return jnp.full(seen.x.shape, STOP)
+
+
+def flee(seen: Seen, mask: Any) -> Any:
+    """The allowed move that leads most away from who is near."""
+    distance = distances(seen)
+    weight = (distance < 9) / jnp.maximum(distance, 0.3) ** 3
+    dx, dy = seen.x[..., None] - seen.enemy_x[:, None], seen.y[..., None] - seen.enemy_y[:, None]
+    away_x, away_y = (weight * dx).sum(-1), (weight * dy).sum(-1)
+    gain = jnp.stack([away_y, -away_y, away_x, -away_x], -1)
+    return NORTH + jnp.where(mask[..., NORTH:ATTACK], gain, -jnp.inf).argmax(-1)
+
+
+# ---- players of 2c_vs_64zg
+
+
+def attack_most(seen: Seen, mask: Any) -> Any:
+    """Attack the enemy in range whose neighbours burn in the largest number."""
+    shooter = (seen.x[..., None, None], seen.y[..., None, None])
+    target = (seen.enemy_x[:, None, :, None], seen.enemy_y[:, None, :, None])
+    victim = (seen.enemy_x[:, None, None], seen.enemy_y[:, None, None])
+    lance, radius = UNITS["colossus"].lance, UNITS["zergling"].radius
+    hit = burnt(lance, radius, shooter, target, victim) & (seen.enemy_hp > 0)[:, None, None]
+    worth = hit.sum(-1) - 0.01 * distances(seen)
+    return ATTACK + jnp.where(mask[..., ATTACK:], worth, -1.0).argmax(-1)
+
+
+def burn_or(seen: Seen, mask: Any, otherwise: Any) -> Any:
+    """Burn most if the weapon is ready, else do something else."""
+    can = mask[..., ATTACK:].any(-1) & (seen.cooldown <= 0.01)
+    return jnp.where(can, attack_most(seen, mask), otherwise)
+
+
+def hold(x: Any, y: Any) -> Does:
+    """Walk to a place of each, burn from there."""
+
+    def does(seen: Seen, mask: Any) -> Any:
+        walking = walk_to(seen, jnp.asarray(x), jnp.asarray(y))
+        return jnp.where(walking == STOP, attack_most(seen, mask), walking)
+
+    return does
+
+
+def kite(seen: Seen, mask: Any) -> Any:
+    close = distances(seen).min(-1) < 5
+    return burn_or(seen, mask, jnp.where(close, flee(seen, mask), STOP))
+
+
+def hop(seen: Seen, mask: Any) -> Any:
+    """To and fro over the cliff, away from the side with more zerglings near by."""
+    near, above = distances(seen) < 5, seen.enemy_y[:, None] > 13
+    crowded = (near & above).sum(-1) > (near & ~above).sum(-1)
+    return burn_or(
+        seen, mask, walk_to(seen, jnp.asarray([14.0, 18.0]), jnp.where(crowded, 11.3, 14.7), 0.5)
+    )
+
+
+def snipe(seen: Seen, mask: Any) -> Any:
+    """On the cliff, half a step to the side that has fewer zerglings."""
+    near, above = distances(seen) < 4, seen.enemy_y[:, None] > 13
+    crowded = (near & above).sum(-1) > (near & ~above).sum(-1)
+    return burn_or(
+        seen, mask, walk_to(seen, jnp.asarray([14.0, 18.0]), jnp.where(crowded, 12.3, 13.7), 0.5)
+    )
+
+
+def attract(seen: Seen, mask: Any) -> Any:
+    """The first holds the pass; the second stays behind it, and away from everyone."""
+    close = distances(seen).min(-1) < 4
+    behind = walk_to(seen, 12.5, 17.0)
+    sniper = burn_or(seen, mask, jnp.where(close, flee(seen, mask), behind))
+    return jnp.stack([hold(7.5, 15.2)(seen, mask)[:, 0], sniper[:, 1]], -1)
+
+
+def walk_the_cliff(seen: Seen, mask: Any) -> Any:
+    """The first crosses the cliff again and again, the second stays on the right."""
+    return jnp.stack([hop(seen, mask)[:, 0], hold(24.0, 16.0)(seen, mask)[:, 1]], -1)
+
+
+COLOSSI: dict[str, Does] = {
+    "stand": stand,
+    "nearest": attack_nearest,
+    "kite": kite,
+    "hop": hop,
+    "left wave": hold([7.5, 8.5], [15.2, 16.6]),
+    "right wave": hold([23.5, 24.5], [16.6, 15.2]),
+    "corner": hold([23.5, 23.5], [19.5, 18.0]),
+    "cliff sniping": snipe,
+    "attractor and sniper": attract,
+    "cliff walk": walk_the_cliff,
+}
+
+# ---- players of 2m_vs_1z
+
+X_MOVES, Y_MOVES = (False, False, True, True), (True, True, False, False)
+
+
+def flee_along(seen: Seen, mask: Any, allowed: tuple[bool, ...]) -> Any:
+    """Away from the zealot, by some of the four moves alone."""
+    dx, dy = seen.x - seen.enemy_x, seen.y - seen.enemy_y
+    gain = jnp.stack([dy, -dy, dx, -dx], -1)
+    usable = mask[..., NORTH:ATTACK] & jnp.asarray(allowed)
+    return NORTH + jnp.where(usable, gain, -jnp.inf).argmax(-1)
+
+
+def chased(seen: Seen, near: float) -> Any:
+    distance = distances(seen)[..., 0]
+    return (distance < near) & (distance <= distance.min(-1, keepdims=True))
+
+
+def decoy(seen: Seen, mask: Any) -> Any:
+    """Whom the zealot is near flees, the other one shoots."""
+    shoot = jnp.where(mask[..., ATTACK], ATTACK, go(seen.enemy_x - seen.x, seen.enemy_y - seen.y))
+    return jnp.where(chased(seen, 4.0), flee(seen, mask), shoot)
+
+
+def swing(seen: Seen, mask: Any) -> Any:
+    """The same to the left and right alone."""
+    shoot = jnp.where(mask[..., ATTACK], ATTACK, jnp.where(seen.enemy_x > seen.x, EAST, WEST))
+    return jnp.where(chased(seen, 4.0), flee_along(seen, mask, X_MOVES), shoot)
+
+
+def retreat(seen: Seen, mask: Any) -> Any:
+    """The same up and down alone, which leads down: the zealot comes from above."""
+    shoot = jnp.where(mask[..., ATTACK], ATTACK, jnp.where(seen.enemy_y > seen.y, NORTH, SOUTH))
+    return jnp.where(chased(seen, 3.0), flee_along(seen, mask, Y_MOVES), shoot)
+
+
+def one_sided(seen: Seen, mask: Any) -> Any:
+    """The right one stands, and holds its fire while the zealot is near; the left one goes up and
+    down."""
+    distance, can = distances(seen)[..., 0], mask[..., ATTACK]
+    approach = jnp.where(seen.enemy_y > seen.y, NORTH, SOUTH)
+    left = jnp.where(
+        distance < 4.0, flee_along(seen, mask, Y_MOVES), jnp.where(can, ATTACK, approach)
+    )
+    right = jnp.where(can & (distance > 4.5), ATTACK, STOP)
+    return jnp.stack([left[:, 0], right[:, 1]], -1)
+
+
+MARINES: dict[str, Does] = {
+    "stand": stand,
+    "attack": attack_nearest,
+    "swinging": swing,
+    "parallel hit-and-run": retreat,
+    "one-sided swinging": one_sided,
+    "alternate distraction": decoy,
+}

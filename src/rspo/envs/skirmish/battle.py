@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from rspo.envs.skirmish import combat, movement
-from rspo.envs.skirmish.maps import Map
+from rspo.envs.skirmish.maps import Map, Side
 from rspo.envs.skirmish.state import Team
 from rspo.envs.skirmish.terrain import Terrain, terrain
 from rspo.envs.skirmish.units import COOLDOWN_JITTER
@@ -138,40 +138,35 @@ def _enemy_steps(rules: Rules, allies: Team, enemies: Team, point: tuple[Array, 
 def _move(
     rules: Rules, allies: Team, enemies: Team, ally_steps: Steps, enemy_steps: Steps
 ) -> tuple[Team, Team]:
-    """Walk, then push: each side for itself where one walks over the other's heads."""
-    teams, steps = (allies, enemies), (ally_steps, enemy_steps)
+    """Walk, then push: all each other, but whoever walks over the others' heads."""
     sides = rules.game.allies, rules.game.enemies
-    together = sides[0].unit.tall == sides[1].unit.tall
-    x, y, alive, moving, radius = zip(
-        *(
-            (
-                team.x + dx,
-                team.y + dy,
-                team.alive,
-                (dx != 0) | (dy != 0),
-                np.full(side.count, side.unit.separation, np.float32),
-            )
-            for team, (dx, dy), side in zip(teams, steps, sides, strict=True)
-        ),
-        strict=True,
-    )
-    if together:
-        join = jnp.concatenate
-        pushed = movement.push(join(x), join(y), np.concatenate(radius), join(alive), join(moving))
-        split = len(radius[0])
-        pushes = [[p[:split] for p in pushed], [p[split:] for p in pushed]]
+    x, y = allies.x + ally_steps[0], allies.y + ally_steps[1]
+    enemy_x, enemy_y = enemies.x + enemy_steps[0], enemies.y + enemy_steps[1]
+    own, theirs = (np.full(side.count, side.unit.separation, np.float32) for side in sides)
+    if sides[0].unit.tall == sides[1].unit.tall:
+        join, split = (lambda a, b: jnp.concatenate([a, b])), sides[0].count
+        alive = join(allies.alive, enemies.alive)
+        radius = np.concatenate([own, theirs])
+        pushed = movement.push(join(x, enemy_x), join(y, enemy_y), radius, alive)
+        push, enemy_push = ((pushed[0][part], pushed[1][part]) for part in _parts(split))
     else:
-        pushes = [
-            list(movement.push(*of_side))
-            for of_side in zip(x, y, radius, alive, moving, strict=True)
-        ]
-    ground = rules.terrain
-    moved = []
-    for team, (dx, dy), (px, py), side in zip(teams, steps, pushes, sides, strict=True):
-        passable = ground.scalable if side.unit.tall else ground.walkable
-        new_x, new_y = movement.slide(passable, team.x, team.y, dx + px, dy + py)
-        moved.append(team._replace(x=new_x, y=new_y))
-    return moved[0], moved[1]
+        push = movement.push(x, y, own, allies.alive)
+        enemy_push = movement.push(enemy_x, enemy_y, theirs, enemies.alive)
+    return (
+        _slid(rules.terrain, sides[0], allies, ally_steps, push),
+        _slid(rules.terrain, sides[1], enemies, enemy_steps, enemy_push),
+    )
+
+
+def _parts(split: int) -> tuple[slice, slice]:
+    return slice(split), slice(split, None)
+
+
+def _slid(ground: Terrain, side: Side, team: Team, step: Steps, push: Steps) -> Team:
+    """The team after a step and a push, along the walls."""
+    passable = ground.scalable if side.unit.tall else ground.walkable
+    x, y = movement.slide(passable, team.x, team.y, step[0] + push[0], step[1] + push[1])
+    return team._replace(x=x, y=y)
 
 
 def _strike(

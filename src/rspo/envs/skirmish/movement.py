@@ -33,29 +33,25 @@ def next_point(
     return jnp.where(straight, to_x, corner_x), jnp.where(straight, to_y, corner_y), straight
 
 
-def push(
-    x: Array, y: Array, separation: np.ndarray, alive: Array, moving: Array
-) -> tuple[Array, Array]:
-    """How far each unit has to give way to those it overlaps with. Of two that both walk or both
-    stand each goes half the way; else the one that walks goes all of it."""
+def push(x: Array, y: Array, separation: np.ndarray, alive: Array) -> tuple[Array, Array]:
+    """How far each unit has to give way to those it overlaps with; each of two goes half the
+    way."""
+    zero = jnp.zeros_like(x)
     if len(separation) == 1:
-        return jnp.zeros_like(x), jnp.zeros_like(y)
-    yielding = 0.5 * moving.astype(jnp.float32)
+        return zero, zero
     x, radius = jnp.where(alive, x, FAR), jnp.asarray(separation)
 
     def one(j: Array, total: tuple[Array, Array]) -> tuple[Array, Array]:
         dx, dy = x - x[j], y - y[j]
-        square = dx * dx + dy * dy
-        overlap = (radius + radius[j]) * lax.rsqrt(square + 1e-12) - 1.0
-        strength = jnp.maximum(overlap, 0.0) * (0.5 + yielding - yielding[j])
-        return total[0] + strength * dx, total[1] + strength * dy
+        overlap = (radius + radius[j]) * lax.rsqrt(dx * dx + dy * dy + 1e-12) - 1.0
+        share = 0.5 * jnp.maximum(overlap, 0.0)
+        return total[0] + share * dx, total[1] + share * dy
 
-    # One after the other, for no matrix of all pairs fits the cache; dead ones push each other, but
-    # nobody else.
-    zero = jnp.zeros_like(x)
+    # One after the other: a matrix of all pairs would not stay in the cache. Of the dead nobody but
+    # the dead takes notice.
     push_x, push_y = lax.fori_loop(0, len(separation), one, (zero, zero), unroll=4)
     length = jnp.sqrt(push_x * push_x + push_y * push_y)
-    share = alive * jnp.minimum(1.0, PUSH / jnp.maximum(length, PUSH))
+    share = alive * (PUSH / jnp.maximum(length, PUSH))
     return push_x * share, push_y * share
 
 

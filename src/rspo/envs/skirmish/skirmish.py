@@ -8,9 +8,9 @@ import numpy as np
 from jax import Array
 
 from rspo.core.spaces import Discrete
-from rspo.core.types import Spec, Step, View
+from rspo.core.types import Descriptor, Spec, Step, Trajectory, View
 from rspo.envs.base import Env
-from rspo.envs.skirmish import contract
+from rspo.envs.skirmish import contract, descriptors
 from rspo.envs.skirmish.battle import Rules, TargetRule, fight
 from rspo.envs.skirmish.maps import MAPS, Map
 from rspo.envs.skirmish.state import State, fresh
@@ -112,3 +112,7 @@ class Skirmish(Env):
         seen = contract.view(game, self.passable, after)
         shared = jnp.broadcast_to(reward, (game.allies.count,))
         return after, Step(seen, shared, over, allies.alive, features)
+
+    def describe(self, trajectory: Trajectory) -> Descriptor:
+        """The strategy that most episodes show, and how many of them were `won`."""
+        return descriptors.describe(self.game, trajectory)

@@ -1,0 +1,243 @@
+"""Names for what recorded episodes show: the strategies that the paper saw, by numbers read off the
+units' tracks.
+
+An episode has the name of the first rule that holds, "other" if none does, and "defeat" if it was
+not won; a batch has the name that most of its episodes have. Thresholds were chosen on scripted
+players that perform each strategy.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rspo.core.types import Descriptor, Trajectory
+from rspo.envs.skirmish.maps import Map
+
+DEFEAT, OTHER = "defeat", "other"
+MAJORITY = 0.5
+MOVED = 0.2  # cells a step: less is standing, or being pushed
+TOGETHER = 4.0  # cells: closer units act as a pair
+UNHURT = 35.0  # points: a tenth of a colossus
+WINDOW = 6  # steps
+SETTLED = 15  # steps after which colossi have found their place
+CLIFF_Y = 13.0
+CORNERS = ((8.0, 19.0), (24.0, 19.0))
+
+
+class Tracks(NamedTuple):
+    """Of each batch's first episodes; [T, N, allies] unless said."""
+
+    live: np.ndarray  # [T, N] the steps that were played
+    x: np.ndarray
+    y: np.ndarray
+    dx: np.ndarray  # of the step
+    dy: np.ndarray
+    alive: np.ndarray
+    fired: np.ndarray  # whether a blow began
+    lost: np.ndarray  # health that the step took
+    target: np.ndarray  # [T, N, enemies] whom each enemy is after
+    enemy_y: np.ndarray  # [T, N, enemies]
+    enemy_alive: np.ndarray  # [T, N, enemies]
+    won: np.ndarray  # [N]
+
+
+def tracks(trajectory: Trajectory) -> Tracks:
+    state, start = trajectory.state, trajectory.start
+    live = np.asarray(trajectory.live & trajectory.first)
+    with_start = lambda one, all_: np.concatenate([one[None], all_])
+    x = with_start(start.allies.x, state.allies.x)
+    y = with_start(start.allies.y, state.allies.y)
+    health = with_start(start.allies.hp, state.allies.hp) + with_start(
+        start.allies.shield, state.allies.shield
+    )
+    alive = with_start(start.allies.hp, state.allies.hp)[:-1] > 0
+    alive &= live[..., None]
+    last = np.maximum(live.sum(0) - 1, 0)
+    ends = lambda team: (team.hp[last, np.arange(live.shape[1])] > 0).any(-1)
+    return Tracks(
+        live,
+        x[1:],
+        y[1:],
+        np.where(alive, np.diff(x, axis=0), 0.0),
+        np.where(alive, np.diff(y, axis=0), 0.0),
+        alive,
+        alive & (np.asarray(state.allies.shot) >= 0),
+        np.where(alive, np.maximum(-np.diff(health, axis=0), 0.0), 0.0),
+        np.asarray(state.enemies.target),
+        np.asarray(state.enemies.y),
+        (np.asarray(state.enemies.hp) > 0) & live[..., None],
+        ends(state.allies) & ~ends(state.enemies),
+    )
+
+
+def describe(game: Map, trajectory: Trajectory) -> Descriptor:
+    seen = tracks(trajectory)
+    numbers, rules = READERS.get(game.name, _plain)(seen)
+    names = np.select(list(rules.values()), list(rules), default=OTHER)
+    names = np.where(seen.won, names, DEFEAT)
+    share = {name: float((names == name).mean()) for name in [*rules, OTHER, DEFEAT]}
+    label, most = max(share.items(), key=lambda item: item[1])
+    stats = {"won": float(seen.won.mean()), "steps": float(seen.live.sum(0).mean())}
+    stats |= {name: float(value.mean()) for name, value in numbers.items()}
+    clear = most >= MAJORITY and label not in (OTHER, DEFEAT)
+    return Descriptor(label if most >= MAJORITY else "mixed", stats | share, clear)
+
+
+Reading = tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]
+"""Numbers of each episode [N], and the rules by name: whether each holds [N]."""
+
+
+def _plain(seen: Tracks) -> Reading:
+    return {"still": _share(_still(seen), seen.alive).mean(-1)}, {"victory": seen.won}
+
+
+def marines(seen: Tracks) -> Reading:
+    """one-sided swinging: one stands still, the other goes up and down, two turns or more.
+    swinging: both mainly to the left and right, three turns or more each.
+    parallel hit-and-run: both go the same way, and end further down than they began.
+    alternate distraction: the zealot changes its target three times or more, mostly one marine
+    moves while the other stands, and they do not go down together."""
+    across, up = np.abs(seen.dx).sum(0), np.abs(seen.dy).sum(0)  # [N, 2]
+    turns_x, turns_y = _turns(seen.dx), _turns(seen.dy)
+    still = _share(_still(seen), seen.alive)
+    parallel = _parallel(seen)
+    switches = _switches(seen.target[..., 0], seen.live)
+    moving = ~_still(seen) & seen.alive
+    alone = (moving.sum(-1) == 1).sum(0) / np.maximum(moving.any(-1).sum(0), 1)
+    drift = seen.dy.sum(0).mean(-1)
+    numbers = {
+        "across": across.mean(-1),
+        "up and down": up.mean(-1),
+        "turns across": turns_x.mean(-1),
+        "turns up and down": turns_y.mean(-1),
+        "still left": still[:, 0],
+        "still right": still[:, 1],
+        "parallel": parallel,
+        "one moves alone": alone,
+        "drift upwards": drift,
+        "target switches": switches,
+    }
+    steady = [
+        (still[:, i] > 0.8) & (turns_y[:, 1 - i] >= 2) & (up > across)[:, 1 - i] for i in (0, 1)
+    ]
+    downwards = (parallel > 0.5) & (drift < 0)
+    rules = {
+        "one-sided swinging": steady[0] | steady[1],
+        "swinging": (across > up).all(-1) & (turns_x >= 3).all(-1),
+        "parallel hit-and-run": downwards,
+        "alternate distraction": (switches >= 3) & (alone > 0.4) & ~downwards,
+    }
+    return numbers, rules
+
+
+def colossi(seen: Tracks) -> Reading:
+    """cliff walk: one colossus crosses the cliff twice or goes 10 cells along it, and late they are
+    8 cells apart.
+    cliff sniping: both spend more than half of the time at the cliff's edge.
+    corner: after the first steps both are within 3 cells of a corner of the plateau for most of the
+    time.
+    attractor and sniper: apart; one takes most of the damage, the other nearly none in the second
+    half.
+    left wave, right wave: together on the plateau, firing from the left or right of it.
+    """
+    middle = (seen.x > 8) & (seen.x < 24)
+    at_rim = middle & (np.abs(seen.y - CLIFF_Y) < 2.5)
+    rim = _share(at_rim, seen.alive)
+    plateau = _share((seen.y >= 14) & (seen.x >= 4) & (seen.x < 28), seen.alive).mean(-1)
+    along = np.where(at_rim, np.abs(seen.dx), 0.0).sum(0).max(-1)
+    crossings = _crossings(seen).max(-1)
+    both = np.asarray(seen.alive.all(-1))
+    apart = np.hypot(seen.x[..., 0] - seen.x[..., 1], seen.y[..., 0] - seen.y[..., 1])
+    time = np.cumsum(seen.live, 0)
+    late = both & (time > 2 / 3 * time[-1])
+    separation, late_separation = _mean(apart, both), _mean(apart, late)
+    corner = [np.hypot(seen.x - x, seen.y - y) < 3.0 for x, y in CORNERS]
+    settled = seen.alive & (time > SETTLED)[..., None]
+    corners = _share(corner[0] | corner[1], settled).min(-1)
+    lost = seen.lost.sum(0)
+    asymmetry = np.abs(lost[:, 0] - lost[:, 1]) / np.maximum(lost.sum(-1), 1.0)
+    second = np.where((time > time[-1] / 2)[..., None], seen.lost, 0.0).sum(0).min(-1)
+    firing_x = _mean(seen.x, seen.fired, (0, 2))
+    above = ((seen.enemy_y > CLIFF_Y) & seen.enemy_alive).sum((0, 2))
+    partition = above / np.maximum(seen.enemy_alive.sum((0, 2)), 1)
+    numbers = {
+        "firing x": firing_x,
+        "separation": separation,
+        "late separation": late_separation,
+        "plateau": plateau,
+        "rim": rim.mean(-1),
+        "along the rim": along,
+        "crossings": crossings,
+        "in a corner": corners,
+        "damage asymmetry": asymmetry,
+        "sniper's late damage": second,
+        "enemies above": partition,
+    }
+    wave = (separation < TOGETHER) & (plateau > 0.7)
+    rules = {
+        "cliff walk": ((crossings >= 2) | (along > 10)) & (late_separation > 8),
+        "cliff sniping": (rim > 0.5).all(-1),
+        "corner": corners > 0.6,
+        "attractor and sniper": (separation > 3) & (asymmetry > 0.7) & (second < UNHURT),
+        "left wave": wave & (firing_x < 12),
+        "right wave": wave & (firing_x > 20),
+    }
+    return numbers, rules
+
+
+READERS: dict[str, Callable[[Tracks], Reading]] = {"2m_vs_1z": marines, "2c_vs_64zg": colossi}
+
+
+def _still(seen: Tracks) -> np.ndarray:
+    return np.hypot(seen.dx, seen.dy) < MOVED
+
+
+def _share(where: np.ndarray, of: np.ndarray) -> np.ndarray:
+    """[N, allies] in how many of its steps something holds of a unit."""
+    return (where & of).sum(0) / np.maximum(of.sum(0), 1)
+
+
+def _mean(values: np.ndarray, where: np.ndarray, axis: Any = 0) -> np.ndarray:
+    return np.where(where, values, 0.0).sum(axis) / np.maximum(where.sum(axis), 1)
+
+
+def _turns(moves: np.ndarray) -> np.ndarray:
+    """[N, allies] how often a unit turns round on one axis, whatever lies between."""
+    way = np.where(np.abs(moves) > MOVED, np.sign(moves), 0.0)
+    turns, last = np.zeros(way.shape[1:]), np.zeros(way.shape[1:])
+    for now in way:
+        turns += (now * last) < 0
+        last = np.where(now != 0, now, last)
+    return turns
+
+
+def _parallel(seen: Tracks) -> np.ndarray:
+    """[N] whether two units go the same way, from -1 to 1: the cosine of their moves, each over a
+    few steps, for one shoots while the other moves."""
+    total = lambda moves: np.cumsum(moves, 0)
+    over = lambda moves: total(moves)[WINDOW:] - total(moves)[:-WINDOW]
+    dx, dy = over(seen.dx), over(seen.dy)
+    dot = (dx[..., 0] * dx[..., 1] + dy[..., 0] * dy[..., 1]).sum(0)
+    size = np.sqrt((dx**2 + dy**2).sum(0))
+    return dot / np.maximum(size[:, 0] * size[:, 1], 1e-6)
+
+
+def _switches(target: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """[N] how often a target gives way to another, whatever lies between."""
+    count, last = np.zeros(target.shape[1]), np.full(target.shape[1], -1)
+    for now, on in zip(target, live, strict=True):
+        count += on & (now >= 0) & (last >= 0) & (now != last)
+        last = np.where(on & (now >= 0), now, last)
+    return count
+
+
+def _crossings(seen: Tracks) -> np.ndarray:
+    """[N, allies] how often a unit walks over the cliff, from ground to ground."""
+    over = (seen.x >= 4) & (seen.x < 28) & seen.alive
+    level = np.where(over & (seen.y >= 14), 1, np.where(over & (seen.y < 12), -1, 0))
+    count, last = np.zeros(level.shape[1:]), np.zeros(level.shape[1:])
+    for now, inside in zip(level, over, strict=True):
+        count += now * last < 0
+        last = np.where(inside, np.where(now != 0, now, last), 0)  # who walks round starts anew
+    return count

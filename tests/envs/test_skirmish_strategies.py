@@ -1,0 +1,91 @@
+"""What scripted players achieve, and the names that their play is given."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from rspo.core.policies import uniform_policy
+from rspo.envs.skirmish import Skirmish
+from rspo.rollout.collector import collector
+from skirmish_players import COLOSSI, MARINES, play, win_rate
+
+
+@functools.cache
+def marines():
+    return play(Skirmish("2m_vs_1z"), MARINES, episodes=32)
+
+
+@functools.cache
+def colossi():
+    return play(Skirmish("2c_vs_64zg"), COLOSSI, episodes=16)
+
+
+def random_play(env, episodes):
+    run = jax.jit(
+        lambda key: collector(env)(
+            uniform_policy(env.spec.action_space.n), episodes, key, padding="drop", record=True
+        )
+    )
+    return jax.device_get(run(jax.random.key(0)))
+
+
+@pytest.mark.parametrize("player", ["stand", "attack"])
+def test_marines_that_stand_lose(player):
+    assert win_rate(marines()[player]) == 0
+
+
+def test_random_marines_lose():
+    assert win_rate(random_play(Skirmish("2m_vs_1z"), 256)) == 0
+
+
+@pytest.mark.parametrize("player", list(MARINES)[2:])
+def test_each_strategy_of_marines_wins_and_has_its_name(player):
+    found = Skirmish("2m_vs_1z").describe(marines()[player])
+    assert found.stats["won"] == win_rate(marines()[player]) >= 0.9
+    assert found.label == player
+    assert found.clear
+
+
+def test_defeats_have_no_strategy():
+    found = Skirmish("2m_vs_1z").describe(marines()["attack"])
+    assert (found.label, found.clear, found.stats["won"]) == ("defeat", False, 0.0)
+
+
+def test_a_win_pays_twenty_and_what_grew_back():
+    """Shields that recover pay twice: by growing, as SMAC has it, and by being shot again."""
+    played = marines()["alternate distraction"]
+    won = played.returns[:, 0][np.asarray(played.state.enemies.hp)[-1, :, 0] == 0]
+    assert won.min() >= 20.0 - 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("player", ["stand", "nearest"])
+def test_colossi_that_stay_at_their_start_lose(player):
+    assert win_rate(colossi()[player]) == 0
+
+
+@pytest.mark.slow
+def test_random_colossi_lose():
+    assert win_rate(random_play(Skirmish("2c_vs_64zg"), 64)) <= 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("player", ["kite", "hop", "left wave", "right wave"])
+def test_colossi_that_hold_a_ramp_kite_or_hop_over_the_cliff_win(player):
+    assert win_rate(colossi()[player]) >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("player", list(COLOSSI)[4:])
+def test_each_strategy_of_colossi_has_its_name(player):
+    found = Skirmish("2c_vs_64zg").describe(colossi()[player])
+    assert found.label == player
+    assert found.clear
+
+
+@pytest.mark.slow
+def test_with_smacs_own_mask_nobody_hops_over_the_cliff():
+    env = Skirmish("2c_vs_64zg", cliff_moves="smac")
+    assert win_rate(play(env, {"hop": COLOSSI["hop"]}, episodes=8)["hop"]) == 0
