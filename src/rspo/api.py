@@ -15,6 +15,7 @@ import jax
 from rspo.config import Config, merge, validate
 from rspo.core import interrupt
 from rspo.core.devices import cores, use_cores
+from rspo.core.typed import quoted
 from rspo.envs import decoration
 from rspo.envs.base import AnyEnv, HostEnv
 from rspo.errors import InputError, NoRendererError, RspoWarning
@@ -22,8 +23,9 @@ from rspo.keywords import Keywords
 from rspo.methods.base import Method
 from rspo.origin import Folder, Memory
 from rspo.presets import preset
-from rspo.registry import has_name, make
+from rspo.registry import OWN, has_name, is_own, make
 from rspo.report import write_report
+from rspo.rollout.adapt import adapt, called
 from rspo.rollout.collector import Collector, collector
 from rspo.runs.logs import check_log, logging
 from rspo.runs.run import Run
@@ -31,7 +33,7 @@ from rspo.screen.view import View
 from rspo.search import memory
 from rspo.search.archive import Archive
 from rspo.search.callbacks import Callbacks, OnStrategy, OnUpdate, Stopped
-from rspo.search.check import adapt, built_in, check_env, check_needs, label
+from rspo.search.check import built_in, check_env, check_needs
 from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
 from rspo.search.loop import Found, Position, Tools, evaluation_key, search
 from rspo.search.pictures import pictures, strategies_played
@@ -44,6 +46,7 @@ CHECKPOINT_SECONDS = 5.0
 def discover(
     env: Any,
     *,
+    name: str | None = None,
     out: str | Path | None = None,
     method: str | Method | Mapping[str, Any] | None = None,
     paper: bool = False,
@@ -57,9 +60,11 @@ def discover(
     """Find different strategies for one task.
 
     `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an environment of rspo's,
-    Gymnasium's or PettingZoo's, a vector environment, or a function that makes one. Settings start
-    from the environment's preset for the `method` (with `paper` the paper's own settings), or from
-    `config`; override single ones by name, groups as dictionaries: `iterations=4, seed=1,
+    Gymnasium's or PettingZoo's, a vector environment, or a function that makes one, which may be
+    named as "mypackage.module:make_env" too. `name` is what reports call such an environment of
+    yours; `horizon=200` says how many steps an episode has where it has no time limit. Settings
+    start from the environment's preset for the `method` (with `paper` the paper's own settings), or
+    from `config`; override single ones by name, groups as dictionaries: `iterations=4, seed=1,
     ppo={"updates": 100}`. A method is a name from `rspo list`, or {"name": ..., "lambda_b": ...}
     with settings of its own, or an object of yours. With `out` everything is kept in that folder as
     it is found, `resume` goes on after an interruption, and `report.html` in it shows the
@@ -71,19 +76,27 @@ def discover(
     """
     use_cores(players=cores())
     check_log(log, None if out is None else Path(out))
-    world, name = adapt(env), label(env)
+    named, horizon = called(env, name), settings.get("horizon", config and config.horizon)
+    world = adapt(env, _whole_steps(horizon))
     if isinstance(world, HostEnv) or not built_in(world):
         compilation_cache()
         check_env(world)
     if config is None:
-        config = preset(name, _name_of(method) or "rspo", world, paper)
-    config = merge(_with_method(config, method), {"env": name, **settings}, "discover()")
+        config = preset(named, _name_of(method) or "rspo", world, paper)
+    config = merge(_with_method(config, method), {"env": named, **settings}, "discover()")
     validate(config, world.spec)
     check_needs(config.method, world)
     view = View(config, quiet)
     memory.check(world, config, view.say)
     run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, view, log, Callbacks(on_update, on_strategy))
+
+
+def _whole_steps(horizon: Any) -> int | None:
+    """It is looked at before the other settings, which depend on the environment."""
+    if horizon is not None and (not isinstance(horizon, int) or horizon < 1):
+        raise InputError(f"horizon is {quoted(horizon)}, but it must be a whole number from 1.")
+    return horizon
 
 
 def _name_of(method: str | Method | Mapping[str, Any] | None) -> Any:
@@ -187,7 +200,8 @@ def crossplay(
     """
     if isinstance(run, Archive):
         use_cores()
-        world = adapt(run.config.env if env is None else env)
+        horizon = run.config.horizon
+        world = make(run.config.env, horizon) if env is None else adapt(env, horizon)
         archive = run
     else:
         opened = Run.open(Path(run))
@@ -215,27 +229,26 @@ def crossplay(
         return cross_play(collect, archive, config.judge.episodes, config.seed)
 
 
-def world_of(run: str | Path) -> AnyEnv:
+def world_of(run: str | Path, env: Any = None) -> AnyEnv:
     """The environment that a run was made in, to be played as in the run."""
-    return _world(Run.open(Path(run)), None)
+    return _world(Run.open(Path(run)), env)
 
 
 def _world(run: Run, env: Any) -> AnyEnv:
     """To be played as in the run, with as many devices and players: sums round by how they are
     divided."""
     use_cores(run.devices, run.players)
-    name = run.config.env
+    name, horizon = run.config.env, run.config.horizon
     if env is None and not has_name(name):
         raise InputError(
-            f"{run.path} was made with the environment object {name}, which has no registered "
-            "name: use "
-            "rspo.resume(run, env=...) or rspo.evaluate(run, env=...) from Python."
+            f"{run.path} was made in an environment of somebody's own, {name}, and a run folder "
+            f"does not decide what is imported: name it, --env {name if is_own(name) else OWN}, "
+            "or pass it from Python, rspo.resume(run, env=...) or rspo.evaluate(run, env=...)."
         )
-    world = make(name) if env is None else adapt(env)
+    world = make(name, horizon) if env is None else adapt(env, horizon)
     if world.spec != run.spec:
         raise InputError(
-            f"{run.path} was made in another environment than {type(world).__name__}: their sizes "
-            "differ."
+            f"{run.path} was made in another environment than {world.title}: their sizes differ."
         )
     return world
 

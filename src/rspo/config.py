@@ -47,6 +47,8 @@ class Config:
     """How many policies to train: one after the other, side by side, or however the method does."""
     seed: Annotated[int, Within(0, 2**32 - 1)] = 0
     """The same seed gives the same run on the same machine."""
+    horizon: Annotated[int | None, Within(1, 10**6)] = None
+    """Steps of an episode, of an environment that has no time limit of its own."""
     method: Method = field(default_factory=lambda: METHODS.make("rspo"))
     """The method by name and its own settings (`rspo list`)."""
     ppo: PPO = field(default_factory=PPO)

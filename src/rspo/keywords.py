@@ -60,6 +60,7 @@ class Keywords(TypedDict, total=False):
 
     iterations: int
     seed: int
+    horizon: int | None
     ppo: PPOKeywords
     measure: MeasureKeywords
     judge: JudgeKeywords

@@ -7,6 +7,9 @@ is imported before its name is asked for, so that listing names is instant.
 
 import importlib
 import importlib.metadata
+import os
+import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -162,13 +165,67 @@ METHODS = MethodRegistry(
 )
 
 
-def make(name: Any) -> Any:
-    """The environment of this name, or of a name with a prefix."""
+OWN = "mypackage.module:make_env"
+"""How a function of the user's own that makes an environment is written."""
+
+
+def make(name: Any, horizon: int | None = None) -> Any:
+    """The environment of this name, or of a name with a prefix; with episodes of `horizon` steps
+    where their length is not its own to say. No name leads to a module that is not installed for
+    this: it may come from a run folder."""
     if isinstance(name, str):
         for prefix, target in PREFIXES.items():
             if name.startswith(prefix):
-                return _imported(target)(name.removeprefix(prefix))
-    return ENVIRONMENTS.make(name)
+                return _imported(target)(name.removeprefix(prefix), horizon)
+        if name not in ENVIRONMENTS.summaries() and (meant := _elsewhere(name)):
+            raise InputError(
+                f"Unknown environment '{name}'. Did you mean '{meant}'? `rspo list` shows them all."
+            )
+    env = ENVIRONMENTS.make(name)
+    if horizon not in (None, env.spec.horizon):
+        raise InputError(
+            f"The episodes of {name} have {env.spec.horizon} steps, not {horizon}: leave the "
+            "horizon out."
+        )
+    return env
+
+
+def _elsewhere(name: str) -> str | None:
+    """The name with its prefix, of what looks like Gymnasium's or PettingZoo's."""
+    if re.fullmatch(r"[\w.]+\.\w+_v\d+", name):
+        return f"pettingzoo:{name}"
+    return f"gym:{name}" if re.fullmatch(r"[\w./:-]+-v\d+", name) else None
+
+
+def is_own(name: Any) -> bool:
+    """Whether it is written as a function of the user's own is, `mypackage.module:make_env`."""
+    return (
+        isinstance(name, str)
+        and not has_name(name)
+        and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name) is not None
+    )
+
+
+def own(target: str) -> Any:
+    """What such a name stands for. Importing runs code, so only names that the user has just given
+    may come here, none from a run folder."""
+    module, _, path = target.partition(":")
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)  # last: it hides nothing that is installed
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise  # something that the user's module needs
+        raise InputError(
+            f"There is no module '{error.name}', which '{target}' names, here or among the "
+            "installed packages."
+        ) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"The module '{module}' has no '{path}', which '{target}' names.")
+        found = getattr(found, part)
+    return found
 
 
 def has_name(name: str) -> bool:

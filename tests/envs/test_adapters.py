@@ -45,6 +45,8 @@ def left(obs):
         ("gym:CartPole-v1", Spec(4, Discrete(2), 500)),
         ("gym:MountainCarContinuous-v0", Spec(2, Box((-1.0,), (1.0,)), 999)),
         ("gym:Pendulum-v1", Spec(3, Box((-2.0,), (2.0,)), 200)),
+        ("gym:FrozenLake-v1", Spec(16, Discrete(4), 100)),
+        ("gym:Taxi-v4", Spec(500, Discrete(6), 200)),
         ("pettingzoo:mpe2.simple_spread_v3", Spec(18, Discrete(5), 25, agents=3)),
         ("half-cheetah", Spec(17, Box((-1.0,) * 6, (1.0,) * 6), 512)),
         ("four-goals-easy", Spec(10, Discrete(5), 16, features=4)),
@@ -224,7 +226,7 @@ def once_only():
     ("env", "words"),
     [
         ("gym:Nothing-v0", "Gymnasium cannot make 'Nothing-v0'"),
-        ("gym:FrozenLake-v1", "FlattenObservation"),
+        ("gym:Blackjack-v1", "Blackjack-v1 has no time limit: say how many steps .* --horizon 200"),
         ("gym:os:Thing-v0", "'os' is not in an installed package that builds on gymnasium"),
         ("pettingzoo:this", "'this' is not in an installed package that builds on pettingzoo"),
         ("pettingzoo:mpe2", "no parallel_env"),
@@ -315,11 +317,11 @@ def test_the_command_line_takes_their_names(tmp_path, monkeypatch):
     done = here("discover", name, *flags)
     assert done.code == 0
     assert folder in done.out
-    assert "rspo play" not in done.out
+    assert f"rspo play {folder} 0 --gif strategy-0.gif" in done.out
     assert (
         here("evaluate", folder, "--json").out == (tmp_path / folder / "summary.json").read_text()
     )
-    assert_refused(here("play", folder, "0"), "no drawing")
+    assert_refused(here("play", folder, "0"), "use --gif")
     assert_refused(here("discover", "gym:Nothing-v0"), "Nothing-v0")
 
 

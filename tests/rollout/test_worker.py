@@ -142,9 +142,9 @@ def test_an_environment_that_only_this_process_knows_plays_in_threads(world, sta
 
 def test_another_environment_of_the_same_name_plays_in_threads(world, staged, monkeypatch):
     env = world()
-    monkeypatch.setattr(env, "_spec", env.spec._replace(horizon=7))
+    monkeypatch.setattr(env, "_spec", env.spec._replace(step_noise=7))
     play = staged(env)
-    assert len(played(play).obs) == 7
+    assert played(play).live.any()
     assert processes(play) == []
     assert rspo.envs.robots.mujoco.Mujoco("hopper", fall="go on").name is None
 

@@ -47,6 +47,8 @@ class Evaluate:
     """Another number of episodes than the run's own."""
     seed: int | None = None
     """Other episodes than the run's own."""
+    env: str | None = None
+    """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
 
 
 @dataclass
@@ -57,6 +59,8 @@ class Resume:
     """The run folder."""
     iterations: int | None = None
     """Go on to as many, as if the run had been begun with these."""
+    env: str | None = None
+    """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
     log: Literal["tensorboard", "wandb"] | None = None
     """Pass metrics on to TensorBoard or Weights & Biases too."""
 
@@ -78,8 +82,10 @@ class Play:
     """Which episodes; the same for every strategy."""
     sampled: bool = False
     """Sample actions instead of taking the likeliest."""
-    speed: float = 8.0
-    """Steps a second."""
+    speed: float | None = None
+    """Steps a second; by default the environment's own, or 8."""
+    env: str | None = None
+    """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
     svg: Path | None = None
     """Write the paths of the episodes to this SVG file instead."""
     gif: Path | None = None
@@ -170,27 +176,36 @@ def list_(arguments: list[str]) -> int:
         ("methods", METHODS.summaries()),
     ):
         print(title)
-        for name, summary in entries.items():
-            _say(f"  {name:20} {summary}")
+        for name, summary in (entries | (OTHERS if title == "environments" else {})).items():
+            _say(f"  {name:28} {summary}")
     return 0
+
+
+OTHERS = {
+    "gym:ID": "any of Gymnasium's, such as gym:CartPole-v1",
+    "pettingzoo:MODULE": "any of PettingZoo's with agents that are alike, by its module",
+    "mypackage.module:make_env": "yours: a function that makes it, here or in an installed package",
+}
 
 
 def discover(arguments: list[str]) -> int:
     """Find different strategies for one task."""
     from rspo import api
+    from rspo.registry import is_own
 
     config, out, log = parse_discover(arguments)
     out = out or free_folder(
         re.sub("[:/]", "-", f"{config.env[:100]}-{config.method.name}-seed{config.seed}")
     )
-    return finish(api.discover(config.env, config=config, out=out, log=log), out)
+    own = config.env if is_own(config.env) else None
+    return finish(api.discover(config.env, config=config, out=out, log=log), out, own)
 
 
 def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
     """The configuration that flags, a configuration file and the preset give together, the former
     over the latter."""
     from rspo.config import Config, merge, method_name
-    from rspo.presets import preset
+    from rspo.registry import is_own
 
     @dataclass(frozen=True)
     class Discover(Config):
@@ -212,7 +227,13 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
     arguments = [re.sub("^--method(?==|$)", "--method.name", word) for word in arguments]
     file = _value_of("--config", arguments)
     settings = _read_toml(Path(file)) if file else {}
-    env = _environment_in(arguments) or settings.get("env", "")
+    named = _environment_in(arguments)
+    env = named or settings.get("env", "")
+    if named is None and is_own(env):
+        raise InputError(
+            f"{file} sets 'env' to {env!r}, but a file does not decide what is imported: name it "
+            f"on the command line, `rspo discover {env}`."
+        )
     if not isinstance(env, str):
         raise InputError(
             f"{file} sets 'env' to {env!r}, but it must be the name of an environment; see `rspo "
@@ -228,12 +249,26 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
             "rspo discover needs an environment, such as `rspo discover four-goals-easy`; see "
             "`rspo list`."
         )
-    start = preset(env or "four-goals-easy", method, paper="--paper" in arguments)
+    start = _start(env or "four-goals-easy", method, arguments, settings)
     default = merge(start, settings, file or "")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
     parsed = parse(Discover, arguments, "rspo discover", Discover(**fields))
     config = Config(**{name: getattr(parsed, name) for name in fields})
     return config, parsed.out, parsed.log
+
+
+def _start(env: str, method: str, arguments: list[str], settings: dict[str, Any]) -> "Config":
+    """What flags and a file then change. It depends on the environment, and that of another library
+    on the length of its episodes."""
+    from rspo.presets import preset
+    from rspo.registry import PREFIXES, is_own
+    from rspo.rollout.adapt import adapt
+
+    world = None
+    if env.startswith(tuple(PREFIXES)) or is_own(env):
+        given = str(_value_of("--horizon", arguments) or settings.get("horizon"))
+        world = adapt(env, int(given) if given.isdigit() and int(given) else None)
+    return preset(env, method, world, paper="--paper" in arguments)
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -254,7 +289,7 @@ def _environment_in(arguments: list[str]) -> str | None:
     valued = {
         i + 1
         for i, argument in enumerate(arguments)
-        if argument in ("--out", "--config", "--method.name", "--log")
+        if argument in ("--out", "--config", "--method.name", "--log", "--horizon")
     }
     known = [
         argument
@@ -292,27 +327,29 @@ def free_folder(name: str) -> Path:
     return path
 
 
-def finish(archive: "Archive", out: Path) -> int:
-    """Show what was found and where it is."""
+def finish(archive: "Archive", out: Path, own: str | None = None) -> int:
+    """Show what was found and where it is; `own` names an environment of the user's."""
     from rspo.registry import make
+    from rspo.rollout.adapt import adapt
     from rspo.screen.view import strategy_table
 
+    again = f" --env {shlex.quote(own)}" if own else ""
     if len(archive):
         Console().print(strategy_table(archive))
     if archive.interrupted:
         _say(
             f"Stopped early; everything found is in {out}. Go on with: rspo resume "
-            f"{shlex.quote(str(out))}"
+            f"{shlex.quote(str(out))}{again}"
         )
         return interrupt.CODE
     pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
     if pictures:
         _say(f"Pictures: {', '.join(map(str, pictures))}")
-    watch = (
-        f" Watch one with: rspo play {shlex.quote(str(out))} 0"
-        if make(archive.config.env).drawable
-        else ""
-    )
+    config, watch = archive.config, ""
+    world = adapt(own, config.horizon) if own else make(config.env, config.horizon)
+    if world.drawable or getattr(world, "filmed", False):
+        film = "" if world.drawable else " --gif strategy-0.gif"
+        watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0{film}{again}"
     _say(f"Kept in {out}.{watch}")
     _say(f"See all of them: open {out / 'report.html'} in a browser")
     return 0
@@ -342,7 +379,9 @@ def resume(arguments: list[str]) -> int:
 
     options = parse(Resume, arguments, "rspo resume")
     return finish(
-        api.resume(options.run, iterations=options.iterations, log=options.log), options.run
+        api.resume(options.run, env=options.env, iterations=options.iterations, log=options.log),
+        options.run,
+        options.env,
     )
 
 
@@ -353,7 +392,9 @@ def evaluate(arguments: list[str]) -> int:
     from rspo.runs.run import summary
     from rspo.screen.view import strategy_table
 
-    archive = api.evaluate(options.run, episodes=options.episodes, seed=options.seed)
+    archive = api.evaluate(
+        options.run, env=options.env, episodes=options.episodes, seed=options.seed
+    )
     if options.json:
         print(json.dumps(summary(archive), indent=1))
     else:
@@ -368,7 +409,7 @@ def play(arguments: list[str]) -> int:
     from rspo import api
     from rspo.screen import player
 
-    env = api.world_of(options.run)
+    env = api.world_of(options.run, options.env)
     archive = api.load(options.run)
     _check_play(options, len(archive))
     chosen = list(archive) if options.strategy is None else [archive.find(options.strategy)]

@@ -98,6 +98,7 @@ class Trajectory(eqx.Module):
     # [T, N] true at a step after which a host environment cut the episode short of the horizon
     truncated: Any = None
     features: Any = None  # [T, N, A, F] where the environment has them
+    seeds: Any = None  # [N] that a host environment's episodes began from, when recorded
 
     @property
     def obs(self) -> Any:

@@ -12,7 +12,7 @@ own where the environment can be made by name, else in threads.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -71,6 +71,17 @@ class World:
         return None
 
     @property
+    def obs_names(self) -> Sequence[str]:
+        """What the observed numbers are called, where they have names."""
+        return ()
+
+    @property
+    def action_names(self) -> Sequence[str]:
+        """What the choices are called, or the numbers of a continuous action; for several choices
+        at once, the choices of each after those of the one before."""
+        return ()
+
+    @property
     def drawable(self) -> bool:
         """Whether its author has written a drawing."""
         return type(self).scene is not World.scene
@@ -124,6 +135,14 @@ class Instances(abc.ABC):
         return None
 
 
+class Camera(NamedTuple):
+    """An instance that can be looked at while it is stepped."""
+
+    instances: Instances  # a single one
+    look: Callable[[], Any]  # what it shows now: colours [height, width, 3], 8 bits each
+    close: Callable[[], Any]
+
+
 class HostEnv(World, abc.ABC):
     """What the author of a host environment writes: `spec` and `batch`."""
 
@@ -141,6 +160,20 @@ class HostEnv(World, abc.ABC):
     @abc.abstractmethod
     def batch(self, size: int) -> Instances:
         """New instances, yet to be reset."""
+
+    @property
+    def filmed(self) -> bool:
+        """Whether it has a `camera`."""
+        return False
+
+    @property
+    def pace(self) -> float | None:
+        """Steps a second at which it is meant to be seen, where it says so."""
+        return None
+
+    def camera(self) -> Camera:
+        """A new one."""
+        raise NotImplementedError
 
     @property
     def most_lanes(self) -> int | None:

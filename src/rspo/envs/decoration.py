@@ -82,6 +82,23 @@ def heatmaps(env: AnyEnv, trajectory: Trajectory) -> dict[str, np.ndarray]:
     return decorated(env, "heatmaps", grids, {})
 
 
+def names(env: AnyEnv) -> dict[str, list[str]]:
+    """Of what is observed and of what is done: one for each number or choice, or none at all."""
+
+    def found() -> dict[str, list[str]]:
+        spec = env.spec
+        kinds = (
+            ("obs", env.obs_names, spec.obs_size),
+            ("actions", env.action_names, spec.action_space.n),
+        )
+        for kind, given, count in kinds:
+            if len(given) not in (0, count):
+                raise ValueError(f"there are {len(given)} names of {kind}, but {count} are needed")
+        return {kind: [_text(name) for name in given] for kind, given, _ in kinds}
+
+    return decorated(env, "obs_names", found, {"obs": [], "actions": []}, "reports use numbers")
+
+
 def backdrop(env: AnyEnv) -> list[list[Any]]:
     def shapes() -> list[list[Any]]:
         found: list[list[Any]] = [list(shape) for shape in env.backdrop()]

@@ -58,14 +58,13 @@ def _check_parts(result: Any, names: Sequence[str], verb: str) -> None:
         raise Unfit(f"its {verb} gives {_shown(result[-1])} as info, but that must be a dictionary")
 
 
-def steps(results: Sequence[Any], shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """Of K environments: observations [K, ...], rewards, terminated and truncated [K]."""
+def steps(results: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, np.ndarray, np.ndarray]:
+    """Of K environments: observations as they are, rewards, terminated and truncated [K]."""
     for result in results:
         if type(result) is not tuple or len(result) != 5 or type(result[4]) is not dict:
             stepped(result)
     obs, reward, terminated, truncated, _ = zip(*results, strict=True)
-    ends = flags(terminated, "terminated"), flags(truncated, "truncated")
-    return observations(obs, shape, "step"), rewards(reward), *ends
+    return obs, rewards(reward), flags(terminated, "terminated"), flags(truncated, "truncated")
 
 
 def observations(rows: Sequence[Any] | np.ndarray, shape: tuple[int, ...], verb: str) -> np.ndarray:
@@ -86,6 +85,19 @@ def observations(rows: Sequence[Any] | np.ndarray, shape: tuple[int, ...], verb:
                 )
         raise Unfit(f"its {verb} gives observations of different kinds")
     return array.astype(np.float32, copy=False)
+
+
+def chosen(value: Any, space: Any, verb: str) -> np.ndarray:
+    """An observed choice, or several, within what its space says."""
+    array = _stacked(value)
+    if array is None or array.dtype.kind not in "iub" or not space.contains(_own(array, space)):
+        raise Unfit(f"its {verb} gives {_shown(value)} as an observation, which is not in {space}")
+    return np.asarray(array, np.int64)
+
+
+def _own(array: np.ndarray, space: Any) -> Any:
+    """Of the type that the space asks for, which a vector environment need not keep to."""
+    return array.astype(space.dtype) if array.ndim else int(array)
 
 
 def rewards(values: Sequence[Any] | np.ndarray, agents: Sequence[str] = ()) -> np.ndarray:

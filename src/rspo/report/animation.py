@@ -63,10 +63,12 @@ def _strategy(strategy: Found, budget: int) -> dict[str, Any]:
         for role, x, y, size, label, end in strategy.episodes["backdrop"]
     ]
     episodes = _episodes(strategy, budget)
+    names = strategy.episodes.get("names") or {"obs": (), "actions": ()}
     return {
         "index": strategy.index,
         "unit": strategy.episodes["unit"],
         "backdrop": backdrop,
+        "names": {kind: [printable(name) for name in names[kind]] for kind in ("obs", "actions")},
         "episodes": episodes,
     }
 
@@ -84,17 +86,39 @@ def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
     chosen: dict[int, dict[str, Any]] = {}
     for _, n in in_turn:
         packed = {name: _packed(strategy.arrays[f"{n}.{name}"]) for name in _names(strategy, n)}
-        size = sum(len(array["data"]) for array in packed.values())
+        film = _film(strategy, n)
+        if film and len(film["data"]) > budget:
+            film = {}  # what was observed is shown instead
+        if film:
+            packed = {"total": packed["total"]}
+        elif any("film" in episode for episode in chosen.values()):
+            continue  # one episode in pictures and another in numbers would be a riddle
+        size = sum(len(array["data"]) for array in packed.values()) + len(film.get("data", ""))
         if chosen and size > budget:
             break
         budget -= size
         kinds = {"kinds": [(role, printable(label)) for role, label in facts[n].get("kinds", ())]}
-        chosen[n] = {**facts[n], **(kinds if "kinds" in facts[n] else {}), "packed": packed}
+        rest = {name: value for name, value in facts[n].items() if name != "film"}
+        chosen[n] = {**rest, **(kinds if "kinds" in facts[n] else {}), "packed": packed}
+        if film:
+            chosen[n]["film"] = film
     return [chosen[n] for n in sorted(chosen)]
 
 
+def _film(strategy: Found, n: int) -> dict[str, Any]:
+    """The pictures of an episode, all in one, where there are some. Browsers run no script in a
+    picture, whatever it holds."""
+    assert strategy.episodes is not None
+    facts = strategy.episodes["episodes"][n].get("film")
+    if facts is None:
+        return {}
+    data = base64.b64encode(strategy.arrays[f"{n}.film"].tobytes()).decode()
+    return {**facts, "data": data}
+
+
 def _names(strategy: Found, n: int) -> list[str]:
-    return [name.removeprefix(f"{n}.") for name in strategy.arrays if name.startswith(f"{n}.")]
+    names = [name.removeprefix(f"{n}.") for name in strategy.arrays if name.startswith(f"{n}.")]
+    return [name for name in names if name != "film"]
 
 
 def _packed(array: np.ndarray) -> dict[str, Any]:

@@ -98,8 +98,17 @@ def _choices(strategy: Found) -> list[tuple[str, float]]:
     return (
         []
         if taken is None or taken.ndim != 1
-        else [(f"action {i}", float(share)) for i, share in enumerate(taken)]
+        else [
+            (_name(strategy, "choices", i) or f"action {i}", float(share))
+            for i, share in enumerate(taken)
+        ]
     )
+
+
+def _name(strategy: Found, kind: str, i: int) -> str:
+    """What the environment calls it, if it does."""
+    names = ((strategy.episodes or {}).get("names") or {}).get(kind, ())
+    return names[i] if i < len(names) else ""
 
 
 def _forces(strategy: Found) -> list[Bars]:
@@ -112,7 +121,8 @@ def _forces(strategy: Found) -> list[Bars]:
         f"{number(low)} to {number(high)}" for low, high in itertools.pairwise(edges.round(6))
     ]
     return [
-        _bars(f"a{i}", shares, between, ("\N{MINUS SIGN}1", "1")) for i, shares in enumerate(taken)
+        _bars(_name(strategy, "actions", i) or f"a{i}", shares, between, ("\N{MINUS SIGN}1", "1"))
+        for i, shares in enumerate(taken)
     ]
 
 

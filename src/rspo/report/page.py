@@ -129,6 +129,8 @@ def _legend(run: RunFolder) -> str:
     words = [words for role, words in LEGEND.items() if role in roles]
     if words:
         return f"In the drawings, {', '.join(words)}."
+    if any("film" in episode for episode in episodes):
+        return "The pictures are the environment's own, some moments of each episode."
     seen = [s for s in run.strategies if s.episodes and "0.obs" in s.arrays]
     if not seen or seen[0].episodes is None:
         return ""

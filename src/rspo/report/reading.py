@@ -10,6 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
+from rspo.core.png import size_of
 from rspo.core.typed import checked, quoted
 from rspo.errors import InputError
 from rspo.runs import manifest, store
@@ -100,6 +101,14 @@ Row = TypedDict(
         "entropy": NotRequired[float],
     },
 )
+
+
+class Film(TypedDict):
+    pictures: int
+    width: int
+    height: int
+
+
 Episode = TypedDict(
     "Episode",
     {
@@ -109,8 +118,15 @@ Episode = TypedDict(
         "stride": int,
         "kinds": NotRequired[tuple[tuple[str, str], ...]],
         "observed": NotRequired[int],
+        "film": NotRequired[Film],
     },
 )
+
+
+class Names(TypedDict):
+    obs: tuple[str, ...]
+    actions: tuple[str, ...]
+    choices: tuple[str, ...]
 
 
 class Episodes(TypedDict):
@@ -118,6 +134,7 @@ class Episodes(TypedDict):
     episodes: tuple[Episode, ...]
     backdrop: tuple[tuple[str, float, float, float, str, tuple[float, float] | None], ...]
     maps: tuple[str, ...]
+    names: NotRequired[Names]
 
 
 class CrossPlay(TypedDict):
@@ -285,11 +302,27 @@ def _wrong(episodes: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Iterat
         }
         if f"{n}.end" in arrays:
             axes[f"{n}.end"] = (3,)
+        if ("film" in episode) != (f"{n}.film" in arrays):
+            yield f"episode {n} must have its film"
+        elif "film" in episode and not _is_film(arrays[f"{n}.film"], episode["film"]):
+            yield f"'{n}.film' is not a film of the size that it should have"
     for name, allowed in axes.items():
         if name not in arrays or arrays[name].ndim not in allowed or not arrays[name].size:
             yield f"'{name}' must have {' or '.join(map(str, allowed))} axes"
         elif name.startswith(("map", "actions")) and arrays[name].size > MANY:
             yield f"'{name}' has more than {MANY} numbers"
+
+
+def _is_film(array: np.ndarray, film: Mapping[str, int]) -> bool:
+    """Whether it is a PNG file of so many pictures below one another."""
+    width, height = film["width"], film["height"] * film["pictures"]
+    data = array.tobytes()
+    return (
+        array.dtype == np.uint8
+        and min(film.values()) >= 1
+        and max(width, height) < 2**15
+        and size_of(data) == (width, height)
+    )
 
 
 def _check_references(run: RunFolder, strategy: Found) -> None:

@@ -7,6 +7,7 @@ out depends on the key and the number of players alone.
 """
 
 import contextlib
+import dataclasses
 import itertools
 import queue
 import threading
@@ -90,7 +91,8 @@ class HostCollector(Collector):
             and (players := self.players())
         ):
             return trajectory_of(env, self._play_in_processes(policy, shares, players), padding)
-        return trajectory_of(env, self._play_in_threads(policy, shares, workers), padding)
+        played = trajectory_of(env, self._play_in_threads(policy, shares, workers), padding)
+        return dataclasses.replace(played, seeds=seeds) if record else played
 
     def _play_in_processes(
         self, policy: Policy, shares: list[Share], players: list[Player]
@@ -161,7 +163,8 @@ class HostCollector(Collector):
             return []
         with self.lock:
             if self._players is None:
-                players = [Player(self.env.name) for _ in range(self.most)]
+                name, horizon = self.env.name, self.env.spec.horizon
+                players = [Player(name, horizon) for _ in range(self.most)]
                 weakref.finalize(self, _end, players)
                 try:
                     with watching(self.env.title, *(player.signs for player in players)):

@@ -1,5 +1,5 @@
-"""Worker processes: `python -m rspo.rollout.worker NAME` makes that environment and plays what it
-is asked to.
+"""Worker processes: `python -m rspo.rollout.worker NAME HORIZON` makes that environment and plays
+what it is asked to.
 
 Python runs one thread at a time, so an environment that is not all C keeps one core busy, however
 many threads step it. What crosses the pipes are words as JSON and arrays as safetensors: nothing in
@@ -49,14 +49,24 @@ RECORDED = ("action", "reward", "terminated", "truncated", "live", "alive", "fea
 class Player:
     """This side of such a process."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, horizon: int) -> None:
         self.name, self.signs = name, Signs()
         self.lock = threading.Lock()  # threads take turns to ask and to read
         self.asked = deque[Future[Record]]()  # what was asked and is not yet read, in this order
         paths = os.pathsep.join(path for path in sys.path if isinstance(path, str))
         self.process = subprocess.Popen(
             # Warnings were given here, when this process made the environment.
-            [sys.executable, "-u", "-P", "-W", "ignore", "-m", "rspo.rollout.worker", name],
+            [
+                sys.executable,
+                "-u",
+                "-P",
+                "-W",
+                "ignore",
+                "-m",
+                "rspo.rollout.worker",
+                name,
+                str(horizon),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if sys.stderr else subprocess.DEVNULL,
@@ -190,13 +200,13 @@ def _exactly(pipe: Any, size: int, wait: Callable[[Any], None]) -> bytes:
     return bytes(data)
 
 
-def serve(name: str, questions: BinaryIO, answers: BinaryIO) -> None:
+def serve(name: str, horizon: int, questions: BinaryIO, answers: BinaryIO) -> None:
     """The other side: until there are no more questions."""
-    from rspo.registry import make
+    from rspo.rollout.adapt import adapt
 
     try:
         with own_code(name, "making it"):
-            env = make(name)
+            env = adapt(name, horizon)
     except InputError:
         return _write(answers, {"spec": None})
     except EnvironmentFailure as error:
@@ -285,4 +295,4 @@ if __name__ == "__main__":
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    serve(sys.argv[1], questions, answers)
+    serve(sys.argv[1], int(sys.argv[2]), questions, answers)

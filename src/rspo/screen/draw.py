@@ -11,10 +11,11 @@ import numpy as np
 
 from rspo.core import svg
 from rspo.core.types import Shape
-from rspo.envs.base import AnyEnv, at
+from rspo.envs.base import AnyEnv, HostEnv, at
 from rspo.envs.given import own_code
 from rspo.errors import InputError
 from rspo.rollout.collector import collector
+from rspo.rollout.filming import film
 from rspo.runs import store
 from rspo.search.archive import Strategy
 from rspo.text import NAME, printable
@@ -31,13 +32,16 @@ class Episode:
 
     scenes: Sequence[Sequence[Shape]]
     reward: float
+    pictures: Sequence[np.ndarray] = ()
+    """The same moments as the environment itself shows them, where it has no drawing."""
 
 
 def record(
     env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool
 ) -> list[Episode]:
     """Play and keep what there is to see; the same seed gives every strategy the same starts."""
-    if not env.drawable:
+    filmed = isinstance(env, HostEnv) and env.filmed
+    if not env.drawable and not filmed:
         raise InputError(
             f"There is no drawing of {env.title}; report.html in the run folder shows what it "
             "observes."
@@ -45,8 +49,22 @@ def record(
     key = jax.random.key(seed)
     with collector(env) as collect:
         played = jax.device_get(collect(strategy.policy, episodes, key, greedy=greedy, record=True))
+    if isinstance(env, HostEnv) and not env.drawable:
+        return _filmed(env, played, episodes)
     with own_code(env.title, "its scene"):
         return [_episode(env, played, n) for n in range(episodes)]
+
+
+def _filmed(env: HostEnv, played: Any, episodes: int) -> list[Episode]:
+    with own_code(env.title, "its render"):
+        camera = env.camera()
+        try:
+            lengths = [int(played.live[:, n].sum()) for n in range(episodes)]
+            pictures = [film(env, camera, played, n, range(t + 1)) for n, t in enumerate(lengths)]
+        finally:
+            camera.close()
+    rewards = [float(played.reward[:, n].sum(0).mean()) for n in range(episodes)]
+    return [Episode((), r, shown) for r, shown in zip(rewards, pictures, strict=True)]
 
 
 def _episode(env: AnyEnv, played: Any, n: int) -> Episode:

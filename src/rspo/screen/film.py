@@ -7,8 +7,11 @@ import math
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rspo.core.svg import COLOURS
 from rspo.core.types import Shape
@@ -20,6 +23,7 @@ SIDE, FINE = (
     320,
     3,
 )  # pixels of the picture; it is drawn this many times as large and made smaller, for smooth edges
+PHOTO, CAPTION = 480, 24  # pixels of what the environment itself shows, at most, and above it
 BACKGROUND, EDGE, WORDS = "#ffffff", "#d9dee6", "#1b2330"
 FILLS = {
     "goal": "#8a93a0",
@@ -47,9 +51,8 @@ def save_film(
     ends, frames = [], []
     for title, shown in zip(titles, episodes, strict=True):
         for episode in shown:
-            frames += [
-                _frame(backdrop, scene, f"{title}, {moment}") for scene, moment in _told(episode)
-            ]
+            draw = _photo if episode.pictures else partial(_frame, backdrop)
+            frames += [draw(shown, f"{title}, {moment}") for shown, moment in _told(episode)]
             ends.append(len(frames) - 1)
     step = min(max(round(1000 / speed), FASTEST), SLOWEST)
     durations = [max(step, LAST) if i in set(ends) else step for i in range(len(frames))]
@@ -70,7 +73,7 @@ def _mp4(frames: Sequence[Any], durations: Sequence[int]) -> bytes:
     long as it stays."""
     step = min(durations)
     each = math.ceil(step / SLOWEST_TICK)
-    size, pace = f"{SIDE}x{SIDE}", f"{1000 * each}/{step}"
+    size, pace = "{}x{}".format(*frames[0].size), f"{1000 * each}/{step}"
     read = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", pace, "-i", "-"]
     with tempfile.TemporaryDirectory() as folder:
         film = Path(folder) / "film.mp4"
@@ -123,11 +126,25 @@ def _pillow() -> None:
         ) from error
 
 
-def _told(episode: Episode) -> Iterator[tuple[Sequence[Shape], str]]:
-    """Each scene with its number, and with the return at the end."""
-    last = len(episode.scenes) - 1
-    for t, scene in enumerate(episode.scenes):
+def _told(episode: Episode) -> Iterator[tuple[Any, str]]:
+    """Each scene or picture with its number, and with the return at the end."""
+    shown: Sequence[Any] = episode.pictures or episode.scenes
+    last = len(shown) - 1
+    for t, scene in enumerate(shown):
         yield scene, f"step {t}" + (f", return {episode.reward:.2f}" if t == last else "")
+
+
+def _photo(picture: np.ndarray, title: str) -> Any:
+    """What the environment itself shows, below a line of text; MP4's sizes must be even."""
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(picture)
+    image.thumbnail((PHOTO, PHOTO), Image.Resampling.LANCZOS)
+    width, height = (length + length % 2 for length in image.size)
+    small = Image.new("RGB", (width, height + CAPTION), BACKGROUND)
+    small.paste(image, (0, CAPTION))
+    ImageDraw.Draw(small).text((8, 6), title, fill=WORDS)
+    return small.quantize(256, dither=Image.Dither.NONE)
 
 
 def _frame(backdrop: Sequence[Shape], scene: Sequence[Shape], title: str) -> Any:

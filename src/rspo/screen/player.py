@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rspo.envs.base import AnyEnv
+from rspo.envs.base import AnyEnv, HostEnv
 from rspo.errors import InputError
 from rspo.screen import draw
 from rspo.screen.draw import Episode
@@ -14,6 +14,7 @@ from rspo.search.archive import Strategy
 from rspo.text import NAME, counted, printable
 
 FILES = (".svg", ".gif", ".mp4")
+USUAL = 8.0  # steps a second
 
 
 def play(
@@ -24,10 +25,15 @@ def play(
     episodes: int = 1,
     seed: int = 0,
     greedy: bool = True,
-    speed: float = 8.0,
+    speed: float | None = None,
 ) -> str:
-    """Show episodes of each strategy; gives a sentence on what was written, if there is a file."""
+    """Show episodes of each strategy, by default at the environment's own pace; gives a sentence on
+    what was written, if there is a file."""
+    pace = env.pace if isinstance(env, HostEnv) else None
+    speed = (pace or USUAL) if speed is None else speed
     _check(path, episodes, seed, speed)
+    if not env.drawable and isinstance(env, HostEnv) and env.filmed:
+        _check_film(env, path)
     played = [draw.record(env, one, episodes, seed, greedy) for one in strategies]
     if path is None:
         for strategy, shown in zip(strategies, played, strict=True):
@@ -42,6 +48,14 @@ def play(
     titles = [printable(f"{s.index}: {s.descriptor or s.status}", NAME) for s in strategies]
     count = save_film(path, titles, played, env.backdrop(), speed)
     return f"Wrote {counted(count, 'moment')} to {path}"
+
+
+def _check_film(env: HostEnv, path: Path | None) -> None:
+    if path is None or path.suffix.lower() == ".svg":
+        raise InputError(
+            f"{env.title} shows itself in pictures, which neither a terminal nor --svg can show: "
+            "use --gif FILE.gif or --mp4 FILE.mp4."
+        )
 
 
 def _check(path: Path | None, episodes: int, seed: int, speed: float) -> None:

@@ -185,7 +185,7 @@ class Archive(Sequence[Strategy]):
         episodes: int = 1,
         seed: int = 0,
         greedy: bool = True,
-        speed: float = 8.0,
+        speed: float | None = None,
         env: Any = None,
     ) -> None:
         """Watch a strategy, given by its number or name, or all of them in turn; in the terminal,

@@ -1,7 +1,6 @@
 """Whatever a user calls an environment becomes one of rspo's two kinds here, and is looked over
 before training."""
 
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -15,77 +14,13 @@ from rspo.envs.base import AnyEnv, Env, HostEnv, Instances
 from rspo.envs.given import failure, first, own_code, tried, warn_outside, whole
 from rspo.errors import InputError, RspoWarning
 from rspo.methods.base import Method, Need
-from rspo.registry import make
+from rspo.rollout.adapt import adapt
 from rspo.rollout.patience import Signs, watching
 
 STEPS = 64
 EPISODES = 8  # of a JAX environment
 # numbers: a batch of more would fill the memory, and fully connected layers make little of images
 MOST_OBSERVED = 4096
-
-
-def adapt(env: Any) -> AnyEnv:
-    """A name, an environment of rspo's, Gymnasium's or PettingZoo's, a vector env, or a function
-    that makes one."""
-    if isinstance(env, Env | HostEnv):
-        return env
-    if isinstance(env, str):
-        return make(env)
-    if adapter := _adapter(env, made_by=None):
-        return adapter
-    if not callable(env):
-        raise InputError(
-            f"{env!r} is no environment: pass a name from `rspo list`, a rspo.Env, a rspo.HostEnv, "
-            "a Gymnasium or "
-            "PettingZoo environment, or a function that makes one."
-        )
-    made = _made(env)
-    if isinstance(made, Env | HostEnv):
-        return made
-    with own_code(label(env), "making it", "trained in"):  # it is made again
-        adapter = _adapter(made, made_by=env)
-    if adapter:
-        return adapter
-    raise InputError(f"{env!r} made {made!r}, which is no environment that rspo knows.")
-
-
-def _made(env: Any) -> Any:
-    with watching(label(env)):
-        return tried(label(env), "making it", env)
-
-
-def _adapter(env: Any, made_by: Any) -> HostEnv | None:
-    """None if it is not Gymnasium's nor PettingZoo's. Neither is imported here: whoever has its
-    objects has done so."""
-    if (gymnasium := sys.modules.get("gymnasium")) is not None:
-        from rspo.envs.adapters import gymnasium as gym_adapter
-
-        if isinstance(env, gymnasium.vector.VectorEnv):
-            return gym_adapter.GymVector(env)
-        if isinstance(env, gymnasium.Env):
-            return gym_adapter.GymEnv(made_by) if made_by else gym_adapter.from_object(env)
-    if (pettingzoo := sys.modules.get("pettingzoo")) is not None:
-        from rspo.envs.adapters import pettingzoo as zoo_adapter
-
-        if isinstance(env, pettingzoo.ParallelEnv):
-            return zoo_adapter.ParallelWorld(made_by) if made_by else zoo_adapter.from_object(env)
-        if isinstance(env, pettingzoo.AECEnv):
-            raise InputError(
-                f"The agents of {env} move in turns, but rspo needs them to move together: use its "
-                "parallel_env, or "
-                "pettingzoo.utils.conversions.aec_to_parallel."
-            )
-    return None
-
-
-def label(env: Any) -> str:
-    """What to call it in a run folder."""
-    named = (
-        env
-        if isinstance(env, str)
-        else getattr(env, "__name__", type(getattr(env, "unwrapped", env)).__name__)
-    )
-    return "environment" if named == "<lambda>" else named
 
 
 def check_env(env: Any) -> Spec:
@@ -143,11 +78,11 @@ def _spec_problems(spec: Spec) -> list[str]:
     space = spec.action_space
     if isinstance(space, Discrete | MultiDiscrete):
         sizes = (space.n,) if isinstance(space, Discrete) else space.sizes
-        problems += [
-            f"it has {size!r} actions to choose from, which must be a whole number from 2"
-            for size in sizes
-            if not isinstance(size, int) or size < 2
-        ] or ([] if sizes else ["its action space has no choices at all"])
+        if not all(isinstance(n, int) and n >= 1 for n in sizes) or max(sizes, default=0) < 2:
+            what = repr(space.n) if isinstance(space, Discrete) else f"{sizes!r}"
+            problems.append(
+                f"it has {what} actions to choose from, which must be a whole number from 2"
+            )
     elif not isinstance(space, Box):
         problems.append(
             f"its action space is {space!r}, which must be a Discrete, a MultiDiscrete or a Box of "

@@ -12,6 +12,8 @@ anything.
                                 number where another episode follows at once, and the end was not
                                 kept
     n.action  [F - 1, A, ...]    and what was done next
+    n.film    uint8 [B]         a PNG file, where the environment shows itself: pictures of some of
+                                the moments below one another
     actions   float32           shares of each action in all evaluation episodes, or histograms
     states    float32 [S, O]    some observations of sampled episodes, on which to compare policies
     map.0     float32 [y, x]    a heat map of all greedy evaluation episodes
@@ -27,10 +29,11 @@ from typing import Any
 
 import numpy as np
 
-from rspo.core.spaces import ActionSpace, Box
+from rspo.core.spaces import ActionSpace, Box, MultiDiscrete
 from rspo.core.types import Shape, Trajectory
 from rspo.envs import decoration
 from rspo.envs.base import AnyEnv, at
+from rspo.search.films import films
 
 UNIT = 4096
 EPISODES = 4  # greedy ones, and as many sampled
@@ -59,21 +62,41 @@ def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
     draw = lambda: [_drawings(env, trajectory) for trajectory in (greedy, sampled)]
     nothing: list[list[Drawing | None]] = [[None] * EPISODES] * 2
     drawings = decoration.decorated(env, "scene", draw, nothing)
-    for trajectory, mode, drawn in zip(
-        (greedy, sampled), ("greedy", "sampled"), drawings, strict=True
+    moments = [
+        [_moments(played, n)[2] for n in range(min(EPISODES, played.live.shape[1]))]
+        for played in (greedy, sampled)
+    ]
+    shown = films(env, (greedy, sampled), moments)
+    for trajectory, mode, drawn, filmed in zip(
+        (greedy, sampled), ("greedy", "sampled"), drawings, shown, strict=True
     ):
         seen: set[tuple[bytes, ...]] = set()
-        for n in range(min(EPISODES, trajectory.live.shape[1])):
+        # Where some are in pictures, the others would only be a riddle beside them.
+        count = sum(film is not None for film in filmed) or len(filmed)
+        for n in range(count):
             packed, facts = _episode(trajectory, n, drawn[n])
+            if (film := filmed[n]) is not None:
+                packed["film"], facts["film"] = film
             # Where nothing is left to chance, greedy episodes are all the same one.
             if (content := tuple(packed[name].tobytes() for name in sorted(packed))) not in seen:
                 arrays |= {f"{len(episodes)}.{name}": array for name, array in packed.items()}
                 episodes.append({"mode": mode, **facts})
             seen.add(content)
     backdrop = decoration.backdrop(env)
-    return Recording(
-        arrays, {"unit": UNIT, "episodes": episodes, "backdrop": backdrop, "maps": list(heatmaps)}
-    )
+    facts = {"unit": UNIT, "episodes": episodes, "backdrop": backdrop, "maps": list(heatmaps)}
+    return Recording(arrays, facts | {"names": names_of(env)})
+
+
+def names_of(env: AnyEnv) -> dict[str, list[str]]:
+    """What the lanes of observed numbers and of actions are called, and the shares of choices;
+    none where the environment has no names for them."""
+    space = env.spec.action_space
+    names = decoration.names(env)
+    choices = [] if isinstance(space, Box) else names["actions"]
+    if isinstance(space, MultiDiscrete) and not choices:
+        choices = [f"a{i} = {k}" for i, size in enumerate(space.sizes) for k in range(size)]
+    acted = names["actions"] if isinstance(space, Box) else []
+    return {"obs": names["obs"][:OBSERVED], "actions": acted, "choices": choices}
 
 
 Drawing = tuple[dict[str, np.ndarray], list[tuple[str, str]]]

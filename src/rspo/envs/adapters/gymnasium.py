@@ -1,28 +1,25 @@
-"""Any Gymnasium environment with Box observations and Box or Discrete actions: `gym:<id>`, an
-object, a vector env."""
+"""Any Gymnasium environment whose observations are numbers and choices: `gym:<id>`, an object, a
+vector env."""
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rspo.core.types import Spec
 from rspo.envs import given
-from rspo.envs.adapters.spaces import (
-    action_space,
-    bounds_of,
-    check_module,
-    native_action,
-    observed_numbers,
-)
-from rspo.envs.base import HostEnv, HostStep, Instances
+from rspo.envs.adapters.cameras import Way, can_render, without_greeting
+from rspo.envs.adapters.observations import Observed
+from rspo.envs.adapters.spaces import action_space, bounds_of, check_module, named, native_action
+from rspo.envs.base import Camera, HostEnv, HostStep, Instances
 from rspo.errors import InputError
 
 
-def from_id(name: str) -> "GymEnv":
+def from_id(name: str, horizon: int | None = None) -> "GymEnv":
     """The environment that `gymnasium.make` knows by this name."""
+    without_greeting()
     try:
         import gymnasium
     except ImportError as error:
@@ -34,7 +31,8 @@ def from_id(name: str) -> "GymEnv":
         with given.own_code(
             f"gym:{name}", "making it", passing=(gymnasium.error.Error, ImportError)
         ):
-            env = GymEnv(lambda: _make(name))
+            render = lambda: _make(name, render_mode="rgb_array")
+            env = GymEnv(lambda: _make(name), horizon, render=render)
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(
             f"Gymnasium cannot make '{name}': {' '.join(str(error).split())}"
@@ -47,21 +45,21 @@ def from_id(name: str) -> "GymEnv":
 _MADE: set[str] = set()
 
 
-def _make(name: str) -> Any:
+def _make(name: str, **settings: Any) -> Any:
     """What Gymnasium warns of, it says of the first one in a process, not of each."""
     import gymnasium
 
     if name in _MADE:
         with warnings.catch_warnings(action="ignore"):
-            return gymnasium.make(name)
-    env = gymnasium.make(name)
+            return gymnasium.make(name, **settings)
+    env = gymnasium.make(name, **settings)
     _MADE.add(name)
     return env
 
 
-def from_object(env: Any) -> "GymEnv":
+def from_object(env: Any, horizon: int | None = None) -> "GymEnv":
     """An environment like this one, as often as it is needed."""
-    return GymEnv(_copier(env))
+    return GymEnv(_copier(env), horizon)
 
 
 def _copier(env: Any) -> Callable[[], Any]:
@@ -84,22 +82,35 @@ def _copier(env: Any) -> Callable[[], Any]:
 
 class GymEnv(HostEnv):
     """Environments that `factory` makes. `horizon` is the length of an episode; by default their
-    own time limit."""
+    own time limit. `render` makes one with the render mode `rgb_array`, where `factory` and
+    `gymnasium.make` cannot; the names are those of what is seen and done in a report."""
 
-    def __init__(self, factory: Callable[[], Any], horizon: int | None = None) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], Any],
+        horizon: int | None = None,
+        *,
+        render: Callable[[], Any] | None = None,
+        obs_names: Sequence[str] = (),
+        action_names: Sequence[str] = (),
+    ) -> None:
         self.factory = factory
         probe = factory()
         self._title = whose = probe.spec.id if probe.spec else type(probe.unwrapped).__name__
         horizon = horizon or time_limit(probe)
         if horizon is None:
             raise InputError(
-                f"{whose} has no time limit: from Python, wrap it in gymnasium.wrappers.TimeLimit, "
-                "or say how long an "
-                "episode is with rspo.envs.adapters.gymnasium.GymEnv(factory, horizon=...)."
+                f"{whose} has no time limit: say how many steps an episode has, --horizon 200 or "
+                "rspo.discover(env, horizon=200)."
             )
-        size = observed_numbers(probe.observation_space, whose)
-        self._spec = Spec(size, action_space(probe.action_space, whose), horizon)
-        self._bounds = bounds_of([probe.observation_space])
+        self.observed = Observed(probe.observation_space, whose)
+        actions = action_space(probe.action_space, whose)
+        self._spec = Spec(self.observed.size, actions, horizon)
+        self._bounds = bounds_of([self.observed])
+        self._obs_names = tuple(obs_names) or named(probe, "obs_names") or self.observed.names
+        self._action_names = tuple(action_names) or named(probe, "action_names")
+        self._way: Way | None = _renderer(probe, factory, render)
+        self._pace = probe.metadata.get("render_fps")
         self.entry_point = getattr(
             probe.spec, "entry_point", None
         )  # what Gymnasium makes it by, if it does
@@ -117,8 +128,40 @@ class GymEnv(HostEnv):
     def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         return self._bounds
 
+    @property
+    def obs_names(self) -> Sequence[str]:
+        return self._obs_names
+
+    @property
+    def action_names(self) -> Sequence[str]:
+        return self._action_names
+
     def batch(self, size: int) -> "GymInstances":
-        return GymInstances([self.factory() for _ in range(size)])
+        return GymInstances([self.factory() for _ in range(size)], self.observed)
+
+    @property
+    def filmed(self) -> bool:
+        return self._way is not None
+
+    @property
+    def pace(self) -> float | None:
+        return self._pace
+
+    def camera(self) -> Camera:
+        assert self._way is not None
+        without_greeting()
+        env = self._way()
+        return Camera(GymInstances([env], self.observed), env.render, env.close)
+
+
+def _renderer(probe: Any, factory: Way, render: Way | None) -> Way | None:
+    """What makes one that renders, if anything can."""
+    import gymnasium
+
+    remake = None
+    if probe.spec is not None:
+        remake = lambda spec=probe.spec: gymnasium.make(spec, render_mode="rgb_array")
+    return can_render(probe, factory, render or remake)
 
 
 def time_limit(env: Any) -> int | None:
@@ -134,20 +177,20 @@ def time_limit(env: Any) -> int | None:
 
 
 class GymInstances(Instances):
-    def __init__(self, envs: list[Any]) -> None:
-        self.envs = envs
-        self.actions, self.shape = envs[0].action_space, tuple(envs[0].observation_space.shape)
+    def __init__(self, envs: list[Any], observed: Observed) -> None:
+        self.envs, self.actions, self.observed = envs, envs[0].action_space, observed
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         pairs = zip(which.tolist(), seeds.tolist(), strict=True)
         obs = [given.started(self.envs[i].reset(seed=seed)) for i, seed in pairs]
-        return _rows(given.observations(obs, self.shape, "reset"))
+        return self.observed.rows(obs, "reset")[:, None]
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         pairs = zip(which.tolist(), action[:, 0], strict=True)
         results = [self.envs[i].step(native_action(self.actions, a)) for i, a in pairs]
-        obs, reward, terminated, truncated = given.steps(results, self.shape)
-        return HostStep(_rows(obs), reward[:, None], terminated, truncated)
+        obs, reward, terminated, truncated = given.steps(results)
+        seen = self.observed.rows(obs, "step")[:, None]
+        return HostStep(seen, reward[:, None], terminated, truncated)
 
 
 class GymVector(HostEnv):
@@ -160,12 +203,13 @@ class GymVector(HostEnv):
         horizon = horizon or time_limit(vector) or time_limit(getattr(vector, "envs", [None])[0])
         if horizon is None:
             raise InputError(
-                f"{whose} has no time limit: pass rspo.envs.adapters.gymnasium.GymVector(vector, "
-                "horizon=...)."
+                f"{whose} has no time limit: say how many steps an episode has, "
+                "rspo.discover(env, horizon=200)."
             )
-        size = observed_numbers(vector.single_observation_space, whose)
-        self._spec = Spec(size, action_space(vector.single_action_space, whose), horizon)
-        self._bounds = bounds_of([vector.single_observation_space])
+        self.observed = Observed(vector.single_observation_space, whose)
+        actions = action_space(vector.single_action_space, whose)
+        self._spec = Spec(self.observed.size, actions, horizon)
+        self._bounds = bounds_of([self.observed])
 
     @property
     def spec(self) -> Spec:
@@ -188,15 +232,18 @@ class GymVector(HostEnv):
         return _autoreset(self.vector) == "DISABLED"
 
     def batch(self, size: int) -> "GymLanes":
-        return GymLanes(self.vector)
+        return GymLanes(self.vector, self.observed)
+
+    @property
+    def obs_names(self) -> Sequence[str]:
+        return self.observed.names
 
 
 class GymLanes(Instances):
     """The lanes of a vector environment. It steps all of them, needed or not."""
 
-    def __init__(self, vector: Any) -> None:
-        self.vector, self.space = vector, vector.single_action_space
-        self.shape = tuple(vector.single_observation_space.shape)
+    def __init__(self, vector: Any, observed: Observed) -> None:
+        self.vector, self.space, self.observed = vector, vector.single_action_space, observed
         self.mode = _autoreset(vector)
         self.ended: np.ndarray | None = None  # before the first reset it is not known of any
 
@@ -213,8 +260,7 @@ class GymLanes(Instances):
 
     def _seen(self, obs: Any, verb: str) -> np.ndarray:
         """All that the lanes show, of its own memory: the vector may write the next one over it."""
-        given.check_lanes(obs, self.vector.num_envs, verb)
-        return _rows(given.observations(obs, self.shape, verb)).copy()
+        return self.observed.lanes(obs, self.vector.num_envs, verb)[:, None].copy()
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         assert self.ended is not None
@@ -239,16 +285,10 @@ class GymLanes(Instances):
                     "its step gives no final_obs in info where an episode ended, though it resets "
                     "itself"
                 )
-            obs[self.ended] = _rows(
-                given.observations(list(info["final_obs"][self.ended]), self.shape, "step")
-            )
+            final = list(info["final_obs"][self.ended])
+            obs[self.ended] = self.observed.rows(final, "step")[:, None]
         return HostStep(obs[which], reward[which, None], terminated[which], truncated[which])
 
 
 def _autoreset(vector: Any) -> str:
     return getattr(vector.metadata.get("autoreset_mode"), "name", "NEXT_STEP")
-
-
-def _rows(obs: np.ndarray) -> np.ndarray:
-    """One agent's numbers for each environment: [N, 1, O]."""
-    return obs.reshape(len(obs), 1, -1)

@@ -3,26 +3,23 @@ object, a factory."""
 
 import copy
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from rspo.core.types import Spec
 from rspo.envs import given
-from rspo.envs.adapters.spaces import (
-    action_space,
-    bounds_of,
-    check_module,
-    native_action,
-    observed_numbers,
-)
-from rspo.envs.base import HostEnv, HostStep, Instances
+from rspo.envs.adapters.cameras import can_render, without_greeting
+from rspo.envs.adapters.observations import Observed
+from rspo.envs.adapters.spaces import action_space, bounds_of, check_module, named, native_action
+from rspo.envs.base import Camera, HostEnv, HostStep, Instances
 from rspo.errors import InputError
 
 
-def from_module(name: str) -> "ParallelWorld":
+def from_module(name: str, horizon: int | None = None) -> "ParallelWorld":
     """The world that a module's `parallel_env` makes, such as `mpe2.simple_spread_v3`."""
+    without_greeting()
     try:
         import pettingzoo  # noqa: F401
     except ImportError as error:
@@ -40,12 +37,13 @@ def from_module(name: str) -> "ParallelWorld":
             "together."
         )
     with given.own_code(f"pettingzoo:{name}", "making it"):
-        world = ParallelWorld(module.parallel_env)
+        render = lambda: module.parallel_env(render_mode="rgb_array")
+        world = ParallelWorld(module.parallel_env, horizon, render=render)
     world.name = f"pettingzoo:{name}"
     return world
 
 
-def from_object(env: Any) -> "ParallelWorld":
+def from_object(env: Any, horizon: int | None = None) -> "ParallelWorld":
     """A world like this one, as often as it is needed."""
     try:
         copy.deepcopy(env).close()
@@ -54,30 +52,45 @@ def from_object(env: Any) -> "ParallelWorld":
             f"{env} cannot be copied, and rspo needs many of them: pass a function that makes one, "
             "rspo.discover(lambda: make_my_world())."
         ) from error
-    return ParallelWorld(lambda: copy.deepcopy(env))
+    return ParallelWorld(lambda: copy.deepcopy(env), horizon)
 
 
 class ParallelWorld(HostEnv):
     """Worlds that `factory` makes. `horizon` is the length of an episode; by default what they call
-    `max_cycles`."""
+    `max_cycles`. `render` makes one with the render mode `rgb_array`, where `factory` cannot; the
+    names are those of what is seen and done in a report."""
 
-    def __init__(self, factory: Callable[[], Any], horizon: int | None = None) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], Any],
+        horizon: int | None = None,
+        *,
+        render: Callable[[], Any] | None = None,
+        obs_names: Sequence[str] = (),
+        action_names: Sequence[str] = (),
+    ) -> None:
         self.factory = factory
         probe = factory()
         self._title = str(probe)
         agents = list(probe.possible_agents)
-        sizes = {a: observed_numbers(probe.observation_space(a), f"{probe}'s {a}") for a in agents}
+        seen = {a: Observed(probe.observation_space(a), f"{probe}'s {a}") for a in agents}
+        sizes = {a: seen[a].size for a in agents}
         spaces = {a: action_space(probe.action_space(a), f"{probe}'s {a}") for a in agents}
         for agent in agents[1:]:
             _check_alike(probe, agents[0], agent, sizes, spaces)
         horizon = horizon or _cycles(probe)
         if horizon is None:
             raise InputError(
-                f"{probe} does not tell its max_cycles: say how long an episode is with "
-                "rspo.envs.adapters.pettingzoo.ParallelWorld(factory, horizon=...)."
+                f"{probe} does not tell its max_cycles: say how many steps an episode has, "
+                "--horizon 200 or rspo.discover(env, horizon=200)."
             )
         self._spec = Spec(sizes[agents[0]], spaces[agents[0]], horizon, agents=len(agents))
-        self._bounds = bounds_of([probe.observation_space(agent) for agent in agents])
+        self.observed = [seen[agent] for agent in agents]
+        self._bounds = bounds_of(self.observed)
+        self._obs_names = tuple(obs_names) or named(probe, "obs_names") or self.observed[0].names
+        self._action_names = tuple(action_names) or named(probe, "action_names")
+        self._way = can_render(probe, factory, render)
+        self._pace = probe.metadata.get("render_fps")
         probe.close()
 
     @property
@@ -92,8 +105,30 @@ class ParallelWorld(HostEnv):
     def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         return self._bounds
 
+    @property
+    def obs_names(self) -> Sequence[str]:
+        return self._obs_names
+
+    @property
+    def action_names(self) -> Sequence[str]:
+        return self._action_names
+
     def batch(self, size: int) -> "Worlds":
-        return Worlds([self.factory() for _ in range(size)], self.spec)
+        return Worlds([self.factory() for _ in range(size)], self)
+
+    @property
+    def filmed(self) -> bool:
+        return self._way is not None
+
+    @property
+    def pace(self) -> float | None:
+        return self._pace
+
+    def camera(self) -> Camera:
+        assert self._way is not None
+        without_greeting()
+        world = self._way()
+        return Camera(Worlds([world], self), world.render, world.close)
 
 
 def _check_alike(
@@ -126,11 +161,11 @@ class Worlds(Instances):
     """An agent that leaves before the others shows its last observation and earns nothing until all
     have left."""
 
-    def __init__(self, worlds: list[Any], spec: Spec) -> None:
+    def __init__(self, worlds: list[Any], kind: ParallelWorld) -> None:
         self.worlds, self.names = worlds, list(worlds[0].possible_agents)
         self.spaces = [worlds[0].action_space(name) for name in self.names]
-        self.shapes = {name: tuple(worlds[0].observation_space(name).shape) for name in self.names}
-        self.obs = np.zeros((len(worlds), spec.agents, spec.obs_size), np.float32)
+        self.observed = kind.observed
+        self.obs = np.zeros((len(worlds), kind.spec.agents, kind.spec.obs_size), np.float32)
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         for i, seed in zip(which.tolist(), seeds.tolist(), strict=True):
@@ -170,4 +205,4 @@ class Worlds(Instances):
         given.of_agents(obs, stays, "observation", verb)
         for a, name in enumerate(self.names):
             if name in obs:
-                self.obs[i, a] = given.observations([obs[name]], self.shapes[name], verb).ravel()
+                self.obs[i, a] = self.observed[a].rows([obs[name]], verb)[0]

@@ -8,57 +8,56 @@ from typing import Any
 
 import numpy as np
 
-from rspo.core.spaces import ActionSpace, Box, Discrete
+from rspo.core.spaces import ActionSpace, Box, Discrete, MultiDiscrete
+from rspo.envs.adapters.observations import Observed, kind_of
 from rspo.errors import InputError
 
 
-def observed_numbers(space: Any, whose: str) -> int:
-    """How many numbers an observation is, once it is laid out in a row."""
-    if _kind(space) != "Box":
-        raise InputError(
-            f"{whose} observes a space of kind {_kind(space)}, but rspo needs a Box: from Python, "
-            "pass it in a "
-            "wrapper that flattens what is observed, such as gymnasium.wrappers.FlattenObservation."
-        )
-    return max(int(np.prod(space.shape)), 1)
-
-
-def bounds_of(spaces: Sequence[Any]) -> tuple[np.ndarray, np.ndarray] | None:
+def bounds_of(seen: Sequence[Observed]) -> tuple[np.ndarray, np.ndarray] | None:
     """Between which numbers each agent's observations lie, [A, O] each; None where there are no
     bounds at all."""
-    low, high = (
-        np.array([np.asarray(getattr(space, side), np.float32).reshape(-1) for space in spaces])
-        for side in ("low", "high")
-    )
+    low, high = (np.stack(side) for side in zip(*(one.bounds for one in seen), strict=True))
     return None if np.isinf(low).all() and np.isinf(high).all() else (low, high)
 
 
 def action_space(space: Any, whose: str) -> ActionSpace:
-    if _kind(space) == "Discrete":
-        return Discrete(int(space.n))
-    if _kind(space) != "Box" or not np.issubdtype(space.dtype, np.floating):
-        raise InputError(
-            f"{whose} acts in a space of kind {_kind(space)} ({space}), but rspo needs Discrete, "
-            "or a Box of real "
-            "numbers."
-        )
-    low, high = (
-        np.asarray(bound, np.float64).ravel().tolist() for bound in (space.low, space.high)
+    match kind_of(space):
+        case "Discrete":
+            return Discrete(int(space.n))
+        case "MultiDiscrete":
+            return MultiDiscrete(tuple(int(n) for n in space.nvec.ravel()))
+        case "MultiBinary":
+            return MultiDiscrete((2,) * int(np.prod(space.shape)))
+        case "Box" if np.issubdtype(space.dtype, np.floating):
+            low, high = (
+                np.asarray(bound, np.float64).ravel().tolist() for bound in (space.low, space.high)
+            )
+            return Box(tuple(low), tuple(high))
+    raise InputError(
+        f"{whose} acts in a space of kind {kind_of(space)} ({space}), but rspo needs Discrete, "
+        "MultiDiscrete, MultiBinary, or a Box of real numbers."
     )
-    return Box(tuple(low), tuple(high))
 
 
 def native_action(space: Any, action: np.ndarray) -> Any:
     """What the environment itself wants: its first choice may not be 0, its numbers may not stand
     in a row."""
-    if _kind(space) == "Discrete":
+    if kind_of(space) == "Discrete":
         return int(action) + int(space.start)
-    return np.asarray(action, space.dtype).reshape(space.shape)
+    own = np.asarray(action, space.dtype).reshape(space.shape)
+    return own + space.start if kind_of(space) == "MultiDiscrete" else own
 
 
-def _kind(space: Any) -> str:
-    """By its name, so that nothing must be imported to ask."""
-    return type(space).__name__
+def named(env: Any, kind: str) -> tuple[str, ...]:
+    """What an environment calls the numbers it shows ("obs_names") or its actions
+    ("action_names"): an attribute of any wrapper or its metadata."""
+    inner = getattr(env, "unwrapped", env)
+    for holder in (env, inner):
+        found = getattr(holder, "__dict__", {}).get(kind) or getattr(type(holder), kind, None)
+        found = found or (getattr(holder, "metadata", None) or {}).get(kind)
+        if isinstance(found, Sequence) and not isinstance(found, str):
+            return tuple(str(name) for name in found)
+    return ()
 
 
 def check_module(module: str, builds_on: str) -> None:

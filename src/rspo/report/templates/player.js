@@ -20,6 +20,7 @@
     if (!episode.arrays) {
       episode.unit = strategy.unit;
       episode.backdrop = strategy.backdrop;
+      episode.names = strategy.names;
       episode.arrays = Object.fromEntries(Object.entries(episode.packed).map(([k, v]) => [k, decoded(v)]));
       episode.frames = episode.arrays.total.shape[0];
     }
@@ -71,10 +72,10 @@
       if (fill) { c.fillStyle = fill; c.fill(); }
       if (edge) { c.strokeStyle = edge; c.lineWidth = 1.5; c.stroke(); }
     }
-    text(words, x, y, fill, size = 11) {
+    text(words, x, y, fill, size = 11, room = undefined) {
       const c = this.context;
       c.font = `${size}px system-ui, sans-serif`; c.fillStyle = fill; c.textAlign = "center"; c.textBaseline = "middle";
-      c.fillText(words, x, y);
+      c.fillText(words, x, y, room);
     }
   }
 
@@ -209,6 +210,20 @@
     c.globalAlpha = 1; c.setLineDash([]);
   }
 
+  // Pictures that the environment itself made, below one another in one image.
+  function drawFilm(pen, episode, t) {
+    const { film } = episode;
+    if (!film.image) {
+      film.image = new Image();
+      film.image.onload = () => redraw();
+      film.image.src = `data:image/png;base64,${film.data}`;
+    }
+    if (!film.image.complete || !film.image.naturalWidth) return;
+    const at = Math.round((t / Math.max(episode.frames - 1, 1)) * (film.pictures - 1));
+    const scale = Math.min(pen.width / film.width, pen.height / film.height), [w, h] = [film.width * scale, film.height * scale];
+    pen.context.drawImage(film.image, 0, at * film.height, film.width, film.height, (pen.width - w) / 2, (pen.height - h) / 2, w, h);
+  }
+
   // ---- players and their controls
 
   class Player {
@@ -221,7 +236,8 @@
       this.strategy = data.strategies.find((s) => s.index === strategy);
       this.number = 0;
       const episode = this.episode;
-      if (!episode.arrays.place) this.canvas.style.aspectRatio = String(Math.min(1, 10 / laneCount(episode.arrays)));
+      if (episode.film) this.canvas.style.aspectRatio = String(episode.film.width / episode.film.height);
+      else if (!episode.arrays.place) this.canvas.style.aspectRatio = String(Math.min(1, 10 / laneCount(episode.arrays)));
     }
     get episode() { return unpacked(this.strategy.episodes[this.number], this.strategy); }
     get frames() { return this.episode.frames; }
@@ -231,7 +247,7 @@
     }
     draw(t) {
       const episode = this.episode, at = Math.min(t, episode.frames - 1), frame = Math.floor(at);
-      (episode.arrays.place ? drawScene : drawTraces)(new Pen(this.canvas, episode, this.strategy.index), episode, at);
+      (episode.film ? drawFilm : episode.arrays.place ? drawScene : drawTraces)(new Pen(this.canvas, episode, this.strategy.index), episode, at);
       const step = Math.min(frame * episode.stride, episode.steps), total = episode.arrays.total.values[frame];
       this.caption.textContent =
         `${episode.mode} episode ${this.number + 1} of ${this.strategy.episodes.length} · ` +

@@ -3,12 +3,12 @@
 
 function drawTraces(pen, episode, t) {
   const { obs, action } = episode.arrays, frames = obs.shape[0], alone = obs.shape[1] === 1;
-  episode.lanes ??= [...lanesOf(obs, "o"), ...lanesOf(action, "a")];
-  const left = 26, right = alone ? 48 : 8, height = (pen.height - 4) / episode.lanes.length;
+  episode.lanes ??= [...lanesOf(obs, "o", episode.names.obs), ...lanesOf(action, "a", episode.names.actions)];
+  const named = episode.names.obs.length || episode.names.actions.length, left = named ? Math.min(90, pen.width / 3) : 26, right = alone ? 48 : 8, height = (pen.height - 4) / episode.lanes.length;
   const x = (frame) => left + (frame / Math.max(frames - 1, 1)) * (pen.width - left - right);
   episode.lanes.forEach((lane, i) => {
     const top = 2 + i * height, middle = top + height / 2, size = Math.min(10, height);
-    pen.text(lane.label, left / 2, middle, pen.muted, size);
+    pen.text(lane.label, left / 2, middle, pen.muted, size, left - 4);
     lane.agents.forEach((values, agent) => drawLane(pen, lane, values, agent, x, top, height));
     const now = lane.agents[0][Math.min(Math.floor(t), lane.agents[0].length - 1)];
     if (alone && Number.isFinite(now)) pen.text(String(Number(now.toPrecision(3))), pen.width - right / 2, middle, pen.ink, size);
@@ -20,13 +20,13 @@ function drawTraces(pen, episode, t) {
 const laneCount = ({ obs, action }) => (obs.shape[2] ?? 1) + (action.shape[2] ?? 1);
 
 // Of an array [frame, agent] or [frame, agent, number]: the values of every agent, and the range of them all.
-function lanesOf({ shape, values }, letter) {
+function lanesOf({ shape, values }, letter, names) {
   const [frames, agents] = shape, count = shape[2] ?? 1;
   return Array.from({ length: count }, (_, o) => {
     const of = (agent) => Array.from({ length: frames }, (_, f) => values[(f * agents + agent) * count + o]);
     const lines = Array.from({ length: agents }, (_, agent) => of(agent));
     const known = lines.flat().filter(Number.isFinite), low = Math.min(...known), high = Math.max(...known);
-    return { label: letter + o, agents: lines, low, span: high - low || 1, held: letter === "a" };
+    return { label: names[o] || letter + o, agents: lines, low, span: high - low || 1, held: letter === "a" };
   });
 }
 

@@ -1,0 +1,38 @@
+"""Environments of other libraries that show themselves: how one with the render mode `rgb_array` is
+made."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+MODE = "rgb_array"
+Way = Callable[[], Any]
+
+
+def can_render(probe: Any, factory: Callable[..., Any], render: Way | None) -> Way | None:
+    """What makes one that renders; None if nothing does. `render` is tried last: it may leave out
+    what `factory` adds."""
+    if getattr(probe, "render_mode", None) == MODE:
+        return factory
+    if MODE not in ((getattr(probe, "metadata", None) or {}).get("render_modes") or ()):
+        return None
+    if _takes_mode(factory):
+        return lambda: factory(render_mode=MODE)
+    return render
+
+
+def _takes_mode(factory: Callable[..., Any]) -> bool:
+    try:
+        return "render_mode" in inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # of what is not written in Python
+        return False
+
+
+def without_greeting() -> None:
+    """What pygame prints when it is imported is no part of a result, nor is SDL's complaint where
+    there is no screen: pictures need none."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")

@@ -1,0 +1,37 @@
+"""Pictures of recorded episodes, by the environment's own renderer."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from rspo.core.types import Trajectory
+from rspo.envs.base import Camera, HostEnv
+
+
+def film(
+    env: HostEnv, camera: Camera, played: Trajectory, n: int, moments: Collection[int]
+) -> list[np.ndarray]:
+    """Episode n of a recorded trajectory (NumPy) once more, from its seed and by its actions: what
+    the camera sees before the first of them, or after as many as `moments` say. It ends with the
+    episode, which a world that does not follow its seed may do earlier."""
+    alone, pictures = np.zeros(1, np.int64), []
+    camera.instances.reset(alone, played.seeds[n : n + 1])
+    to_env = env.spec.action_space.to_env
+    for t in range(max(moments) + 1):
+        if t in moments:
+            pictures.append(_checked(camera.look()))
+        if t == max(moments):
+            break
+        step = camera.instances.step(alone, np.array(to_env(np.asarray(played.action)[t, n]))[None])
+        if (step.terminated | step.truncated).any() and t + 1 < max(moments):
+            pictures.append(_checked(camera.look()))
+            break
+    return pictures
+
+
+def _checked(picture: object) -> np.ndarray:
+    found = np.asarray(picture)
+    if found.ndim != 3 or found.shape[2] != 3 or found.dtype != np.uint8 or not found.size:
+        kind = f"an array of {found.dtype} {found.shape}" if found.ndim else type(picture).__name__
+        raise TypeError(f"render gives {kind}, but it must be colours [height, width, 3] of uint8")
+    return found.copy()  # the next one may be written over it

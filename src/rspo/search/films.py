@@ -1,0 +1,95 @@
+"""A few episodes as the environment itself shows them: small pictures, so that a page with many
+strategies stays small."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rspo.core.png import strip
+from rspo.core.types import Trajectory
+from rspo.envs import decoration
+from rspo.envs.base import AnyEnv, HostEnv
+from rspo.rollout.filming import film
+
+FILMED = 2  # of the greedy episodes, and of the sampled ones
+PICTURES = 48  # of an episode, at most
+SIDE = 180  # pixels of their longer side, at most
+BYTES = 120_000  # of an episode: so many for each of twenty strategies fit into a page
+Film = tuple[np.ndarray, dict[str, int]]
+"""A PNG file, all pictures below one another, and their number and size."""
+
+
+def films(
+    env: AnyEnv, trajectories: Sequence[Trajectory], moments: Sequence[Sequence[Sequence[int]]]
+) -> list[list[Film | None]]:
+    """Of each trajectory (recorded, NumPy) the first episodes, at some of each one's moments; none
+    where an environment has a drawing of its own, or does not show itself."""
+    nothing: list[list[Film | None]] = [[None] * len(each) for each in moments]
+    if not isinstance(env, HostEnv) or not env.filmed or env.drawable:
+        return nothing
+    if any(trajectory.seeds is None for trajectory in trajectories):
+        return nothing
+
+    def take() -> list[list[Film | None]]:
+        camera = env.camera()
+        try:
+            return [
+                [
+                    packed(film(env, camera, trajectory, n, _chosen(each[n])))
+                    if n < FILMED
+                    else None
+                    for n in range(len(each))
+                ]
+                for trajectory, each in zip(trajectories, moments, strict=True)
+            ]
+        finally:
+            camera.close()
+
+    return decoration.decorated(env, "render", take, nothing, "reports show numbers instead")
+
+
+def _chosen(moments: Sequence[int]) -> list[int]:
+    """At equal distances, the first and the last among them."""
+    count = min(PICTURES, len(moments))
+    return [moments[i] for i in np.linspace(0, len(moments) - 1, count).round().astype(int)]
+
+
+def packed(pictures: Sequence[np.ndarray]) -> Film:
+    """Small enough: in fewer pixels, then in fewer pictures."""
+    shrunk = np.stack([shrink(one, SIDE) for one in _alike(pictures)])
+    data = strip(shrunk)
+    while len(data) > BYTES and len(shrunk) > 12:
+        keep = np.linspace(0, len(shrunk) - 1, len(shrunk) * 2 // 3).round().astype(int)
+        shrunk = shrunk[keep]
+        data = strip(shrunk)
+    while len(data) > BYTES and min(shrunk.shape[1:3]) > 16:
+        shrunk = np.stack([shrink(one, max(one.shape[:2]) // 2) for one in shrunk])
+        data = strip(shrunk)
+    number, height, width, _ = shrunk.shape
+    facts = {"pictures": number, "width": width, "height": height}
+    return np.frombuffer(data, np.uint8), facts
+
+
+def _alike(pictures: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """All of the first one's size: what is larger is cut off, what is smaller filled up."""
+    height, width, _ = pictures[0].shape
+    same = []
+    for one in pictures:
+        room = np.zeros_like(pictures[0])
+        part = one[:height, :width]
+        room[: part.shape[0], : part.shape[1]] = part
+        same.append(room)
+    return same
+
+
+def shrink(picture: np.ndarray, side: int) -> np.ndarray:
+    """By the mean of squares of pixels, until neither side is longer than this."""
+    square = max(1, math.ceil(max(picture.shape[:2]) / side))
+    if min(picture.shape[:2]) < square:
+        square = min(picture.shape[:2])
+    height, width = (length // square for length in picture.shape[:2])
+    cut = picture[: height * square, : width * square].astype(np.float32)
+    mean: Any = cut.reshape(height, square, width, square, 3).mean((1, 3))
+    return mean.round().astype(np.uint8)
