@@ -2,6 +2,7 @@
 screenshots/."""
 
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from pages import Linkage, Undrawn, make_run
 from product import rewritten
 from rspo.envs.base import Env
 from rspo.report import write_comparison, write_report
+from rspo.report.watch import serving
 
 DOMAINS: dict[str, str | Env] = {
     "four-goals-easy": "four-goals-easy",
@@ -368,6 +370,33 @@ def test_few_cards_fill_the_page(driver: Any, tmp_path: Path, count: int) -> Non
     assert right == pytest.approx(one(driver, ".gallery").rect["x"] + 1200, abs=1)
     assert len({box["y"] for box in boxes}) == 1
     screenshot(driver, f"{count}-cards")
+
+
+def test_a_watched_page_shows_strategies_as_they_come(
+    driver: Any, run_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    run = shutil.copytree(run_of("four-goals-easy"), tmp_path / "run")
+    (run / "strategies" / "002").rename(tmp_path / "later")
+    with serving(run) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            for kind in ("browser", "performance"):
+                driver.get_log(kind)
+            driver.get(server.address)
+            assert len(all_of(driver, ".card")) == COUNT - 1
+            assert "2 of 3 strategies so far" in one(driver, "#watched").text
+            assert driver.get_log("browser") == []
+            (tmp_path / "later").rename(run / "strategies" / "002")
+            until(lambda: len(all_of(driver, ".card")) == COUNT)
+            asked = {url for url in requests(driver) if not url.startswith("data:")}
+            assert asked == {server.address, f"{server.address}version"}
+            assert audit(driver) == []
+        finally:
+            server.shutdown()
+            thread.join()
+    until(lambda: "has ended" in one(driver, "#watched").text)
+    driver.get_log("browser")  # which complains that nobody answers
 
 
 def test_hostile_names_do_not_run(

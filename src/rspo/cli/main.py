@@ -104,6 +104,19 @@ class Report:
     """The HTML file; by default report.html in the run folder, or comparison.html here."""
 
 
+@dataclass
+class Watch:
+    """Follow a run in the browser while it goes on: its page, on this machine alone, until
+    Ctrl-C."""
+
+    run: tyro.conf.Positional[Path]
+    """The run folder."""
+    port: int = 0
+    """Where to serve it on 127.0.0.1; 0 takes a free port."""
+    open: bool = False
+    """Open it in the browser, too."""
+
+
 def main() -> NoReturn:
     """The entry point `rspo`."""
     for stream in (sys.stdout, sys.stderr):
@@ -373,6 +386,22 @@ def report(arguments: list[str]) -> int:
     return 0
 
 
+def watch(arguments: list[str]) -> int:
+    """Serve the page of a run until Ctrl-C."""
+    options = parse(Watch, arguments, "rspo watch")
+    from rspo.report.watch import serving
+
+    with serving(options.run, options.port) as server:
+        _say(f"Follow it at {server.address} (Ctrl-C ends it)")
+        sys.stdout.flush()
+        if options.open:
+            import webbrowser
+
+            webbrowser.open(server.address)
+        server.serve_forever()
+    return 0
+
+
 def resume(arguments: list[str]) -> int:
     """Go on with an interrupted run."""
     from rspo import api
@@ -459,6 +488,7 @@ VERBS = {
     "evaluate": evaluate,
     "play": play,
     "report": report,
+    "watch": watch,
     "bench": bench,
 }
 
@@ -473,6 +503,7 @@ usage: rspo COMMAND ...
   evaluate RUN [--json]     play every strategy anew
   play RUN [STRATEGY]       watch a strategy, by number or name; --gif, --mp4, --svg draw it
   report RUN [RUN ...]      make the page that shows a run, or compares several
+  watch RUN                 follow a run in the browser while it goes on
   bench NAME                make a table or figure of the paper; --list shows them all
 
 Try: rspo discover four-goals-easy"""

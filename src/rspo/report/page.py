@@ -26,8 +26,8 @@ LEGEND = {
 }
 
 
-def run_page(run: RunFolder) -> str:
-    """`report.html` as text."""
+def run_page(run: RunFolder, watched: str | None = None) -> str:
+    """`report.html` as text; or, where `rspo watch` shows it, the page of this version."""
     shown = animations(run)
     counts = {item["index"]: len(item["episodes"]) for item in shown["strategies"]}
     cards = [
@@ -39,6 +39,7 @@ def run_page(run: RunFolder) -> str:
     return render(
         "report.html.j2",
         title=f"{run.config['env']}: {_found(run)}",
+        watched=watched,
         run=run,
         folder=shlex.quote(str(run.path)),
         headline=headline(run),

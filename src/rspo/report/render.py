@@ -33,18 +33,24 @@ def environment() -> Environment:
     return made
 
 
-def render(template: str, **values: Any) -> str:
-    """A whole page."""
-    script = own("traces.js") + own("player.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def render(template: str, watched: str | None = None, **values: Any) -> str:
+    """A whole page; one that is `watched` asks its server for newer versions than this."""
+    scripts = [own("traces.js") + own("player.js"), *([own("watch.js")] if watched else [])]
     page = environment().get_template(template)
     return page.render(
         style=Markup(own("style.css")),
-        script=Markup(script),
-        script_hash=f"'sha256-{digest}'",
+        scripts=[Markup(script) for script in scripts],
+        script_hashes=" ".join(_digest(script) for script in scripts),
+        watched=watched,
         version=importlib.metadata.version("rspo"),
         **values,
     )
+
+
+def _digest(script: str) -> str:
+    """What a content security policy calls it."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
 
 
 @cache
