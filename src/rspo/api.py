@@ -37,7 +37,7 @@ from rspo.search.check import built_in, check_env, check_needs
 from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
 from rspo.search.loop import Found, Position, Tools, evaluation_key, search
 from rspo.search.pictures import pictures, strategies_played
-from rspo.search.population import diversity_of
+from rspo.search.population import authors_diversity_of, diversity_of
 from rspo.text import counted
 
 CHECKPOINT_SECONDS = 5.0
@@ -322,9 +322,11 @@ def _illustrate(
     novel = [strategy for strategy in archive if strategy.status == "novel"]
     # What a policy with memory does is no function of a single state, which is what the score
     # compares.
-    comparable = len(novel) > 1 and not any(strategy.policy.recurrent for strategy in novel)
-    if comparable and (states := run.visited(novel)):
-        run.save_diversity(diversity_of(novel, states))
+    comparable = not any(strategy.policy.recurrent for strategy in novel)
+    if len(novel) > 1:
+        authors = authors_diversity_of(collect, novel, run.config)
+        states = run.visited(novel) if comparable else []
+        run.save_diversity(diversity_of(novel, states) if states else authors, authors)
     finished = strategies_played(collect, archive, view.say)
     run.save_pictures(pictures(env, finished, played))
     try:

@@ -19,6 +19,7 @@ from rspo.search.diversity import (
     dvd_diversity,
     matching_p,
     population_diversity,
+    trajectory_diversity,
 )
 
 SOURCE = "a test"
@@ -342,3 +343,31 @@ def test_a_kernel_that_is_no_gram_matrix_is_told() -> None:
 def test_bad_input_is_answered_in_a_sentence(call: object, words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()
+
+
+# ---- the authors' recipe
+
+
+def test_the_authors_kernel_of_deterministic_gaussians_is_that_of_their_means() -> None:
+    """With a = mu_i and NLL |a - mu_j|² / 2 the exponent is sum_t |mu_i - mu_j|² / 2 l², averaged
+    over whose states they are; here all policies play on the same ones."""
+    means = np.random.default_rng(0).normal(size=(3, 512, 6))
+    entropy = np.square(means[:, None] - means[None]).sum((-1, -2)) / 2
+    score = trajectory_diversity(entropy, steps=512, source="test")
+    kernel = np.exp(-np.square(means[:, None] - means[None]).sum((-1, -2)) / (2 * 30**2))
+    assert score.value == pytest.approx(np.linalg.det(kernel), rel=1e-9)
+    assert (score.scale_name, score.scale, score.states) == ("l", 30.0, 512)
+    np.testing.assert_allclose(score.matrix, kernel)
+
+
+def test_what_both_policies_find_unlikely_does_not_set_them_apart() -> None:
+    """The entropy of a policy's own actions is taken off, and what noise makes negative is 0."""
+    own = np.array([[5.0, 5.0], [7.0, 7.0]])
+    assert trajectory_diversity(own, steps=1, source="test").value == 0
+    assert trajectory_diversity(own - np.eye(2)[::-1], steps=1, source="test").value == 0
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((2, 3)), np.zeros(3), np.full((2, 2), np.nan)])
+def test_other_shapes_of_cross_entropies_are_refused(wrong: np.ndarray) -> None:
+    with pytest.raises(InputError, match="expected finite numbers"):
+        trajectory_diversity(wrong, steps=1, source="test")

@@ -52,7 +52,9 @@ def population(run: RunFolder) -> dict[str, Any] | None:
     names = [strategy.label for strategy in run.strategies if strategy.status == "novel"]
     kernel = np.array(record["matrix"], float)
     facts = [
-        (name, value) for name, value in flat(record) if name not in ("run", "value", "matrix")
+        (name, value)
+        for name, value in flat(record)
+        if name not in ("run", "value", "matrix", "authors.matrix")
     ]
     rows = list(zip(names, _shaded(kernel, 0.0, 1.0), strict=True))
     return {"value": record["value"], "names": names, "rows": rows, "facts": facts}

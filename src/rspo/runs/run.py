@@ -282,11 +282,10 @@ class Run:
         states = [arrays["states"] for arrays in read if "states" in arrays]
         return states if len(states) == len(strategies) else []
 
-    def save_diversity(self, score: PopulationDiversity) -> None:
-        store.write(
-            self.path / "diversity.json",
-            store.pack_json({"run": self.identity, **dataclasses.asdict(score)}),
-        )
+    def save_diversity(self, score: PopulationDiversity, authors: PopulationDiversity) -> None:
+        """A score, and that by the recipe of the paper's authors."""
+        scores = {**dataclasses.asdict(score), "authors": dataclasses.asdict(authors)}
+        store.write(self.path / "diversity.json", store.pack_json({"run": self.identity, **scores}))
 
     def save_pictures(self, drawn: Mapping[str, str | bytes]) -> None:
         for name, picture in drawn.items():

@@ -21,6 +21,8 @@ from rspo.errors import InputError
 Array = np.ndarray
 Divergence = Literal["symmetrised-kl", "jensen-shannon"]
 DIVERGENCES: tuple[Divergence, ...] = ("symmetrised-kl", "jensen-shannon")
+AUTHORS_LENGTH = 30.0
+"""Of the authors' kernel on whole episodes of 512 steps."""
 DRAWS = 64
 """Actions drawn a state and policy where the Jensen-Shannon divergence of Gaussians has no closed
 form."""
@@ -51,8 +53,8 @@ class PopulationDiversity:
     """A score together with all that is needed to read it."""
 
     value: float
-    kernel: str  # "symmetrised-kl", "jensen-shannon" or "squared-exponential"
-    scale_name: str  # "p" of the paper's kernel or "l" of DvD's
+    kernel: str  # "symmetrised-kl", "jensen-shannon", "squared-exponential" or "episode-nll"
+    scale_name: str  # "p" of the paper's kernel or "l" of DvD's and the authors'
     scale: float
     policies: int
     states: int
@@ -117,7 +119,7 @@ def population_diversity(
             _mean(towards(first, second), weights[i]) + _mean(towards(second, first), weights[j])
         )
 
-    return _score(distance, "p", p, divergence, arrays[0], source)
+    return _score(distance, "p", p, divergence, arrays[0].shape[:2], source)
 
 
 def dvd_diversity(
@@ -135,7 +137,27 @@ def dvd_diversity(
     def distance(i: int, j: int) -> float:
         return _mean(np.square(actions[i] - actions[j]).sum(-1), 0.5 * (weights[i] + weights[j]))
 
-    return _score(distance, "l", length, "squared-exponential", actions, source)
+    return _score(distance, "l", length, "squared-exponential", actions.shape[:2], source)
+
+
+def trajectory_diversity(
+    cross_entropy: Array, *, steps: int, source: str, length: float = AUTHORS_LENGTH
+) -> PopulationDiversity:
+    """As the paper's authors compute it: det exp(-s_ij / l²), s_ij = (d_ij + d_ji - d_ii - d_jj) /
+    2, where d_ij [M, M] is the mean over policy i's episodes of their summed NLL under policy j.
+    `steps` is how many steps each policy played.
+
+    Sampling can make s_ij negative, which then counts as 0.
+    """
+    entropy = np.asarray(cross_entropy, np.float64)
+    if entropy.ndim != 2 or entropy.shape[0] != entropy.shape[1] or not np.isfinite(entropy).all():
+        raise InputError(
+            f"The cross-entropies have shape {list(entropy.shape)}; expected finite numbers "
+            "[policies, policies]."
+        )
+    # The kernels here have 2 l² where the authors have l².
+    distance = lambda i, j: float(entropy[i, j] + entropy[j, i] - entropy[i, i] - entropy[j, j])
+    return _score(distance, "l", length, "episode-nll", (len(entropy), steps), source)
 
 
 def matching_p(length: float, sigma: float) -> float:
@@ -153,7 +175,7 @@ def _score(
     name: str,
     scale: float,
     kernel: str,
-    shaped: Array,
+    sizes: tuple[int, ...],
     source: str,
 ) -> PopulationDiversity:
     if not (math.isfinite(scale) and scale > 0):
@@ -163,7 +185,7 @@ def _score(
             "The source of the states is empty; say where they came from, for example '8 episodes "
             "of each'."
         )
-    policies, states, _ = shaped.shape
+    policies, states = sizes
     matrix = np.eye(policies)
     for i in range(policies):
         for j in range(i):

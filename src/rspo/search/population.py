@@ -2,10 +2,19 @@
 that they visit."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import jax
 import numpy as np
+from jax import Array
 
+from rspo.config import Config
+from rspo.core import interrupt
 from rspo.core.distributions import Categorical, Gaussian, MultiCategorical
+from rspo.core.spaces import Box
+from rspo.core.types import Trajectory
+from rspo.methods.references import Measure, cross_entropy
+from rspo.rollout.collector import Collector
 from rspo.search.archive import Strategy
 from rspo.search.diversity import (
     Categoricals,
@@ -13,9 +22,14 @@ from rspo.search.diversity import (
     MultiCategoricals,
     PopulationDiversity,
     population_diversity,
+    trajectory_diversity,
 )
 
 P = 1.0  # the kernel's scale; the paper gives none
+STREAM = 2**31 + 2  # of the run's seed: none of an iteration's, the first weights' or cross-play's
+EPISODES = 32  # of each policy, as the paper evaluates
+AUTHORS = Measure(gaussian="distance")  # their NLL of a Gaussian is |a - mu|² / 2
+SAMPLED = ("humanoid",)  # of continuous environments; in the others the authors act greedily
 
 
 def diversity_of(
@@ -39,3 +53,35 @@ def diversity_of(
     mean = np.stack([np.asarray(one.mean) for one in gaussians])
     log_std = np.stack([np.broadcast_to(one.log_std, one.mean.shape) for one in gaussians])
     return population_diversity(Gaussians(mean, log_std), p=p, source=source)
+
+
+def authors_diversity_of(
+    collect: Collector,
+    strategies: Sequence[Strategy],
+    config: Config,
+    whose: str = "the distinct strategies",
+) -> PopulationDiversity:
+    """The score as the paper's authors compute it, on episodes that are played for it: the summed
+    NLL of each policy's under every other one."""
+    episodes = min(EPISODES, config.judge.episodes)
+    greedy = isinstance(collect.spec.action_space, Box) and config.env not in SAMPLED
+    key = jax.random.fold_in(jax.random.key(config.seed), STREAM)
+
+    @collect.program
+    def play(policy: Any, key: Array) -> Trajectory:
+        return collect(policy, episodes, key, padding=config.ppo.padding, greedy=greedy)
+
+    @jax.jit
+    def entropy(policy: Any, trajectory: Trajectory) -> Array:
+        # Over agents it is a mean, but the likelihood of a joint action is a product.
+        return cross_entropy(policy, trajectory, AUTHORS) * collect.spec.agents
+
+    rows = []
+    for i, strategy in enumerate(strategies):
+        interrupt.check()
+        played = play(strategy.policy, jax.random.fold_in(key, i))
+        rows.append([float(entropy(other.policy, played)) for other in strategies])
+    kind = "greedy" if greedy else "sampled"
+    source = f"{episodes} {kind} episodes of each of {whose}"
+    steps = episodes * collect.spec.horizon
+    return trajectory_diversity(np.array(rows), steps=steps, source=source)
