@@ -18,7 +18,6 @@ BENCH = Bench(
     name="returns",
     title="Returns",
     shows="who earns most",
-    domain="four-goals",
     rows=(
         Row("rspo", "RSPO"),
         Row("pg", "PG"),
@@ -62,7 +61,7 @@ def test_the_paper_its_settings_and_ours_are_columns_of_their_own() -> None:
     page = markdown.page(BENCH, RECORDS, "rspo bench returns", quick=False)
     head = cells(page, "method")[0]
     assert head[1:4] == ["easy: paper", "easy: tuned settings", "easy: paper's settings"]
-    assert cells(page, "RSPO")[0][1:4] == ["4.00", "2.50 [2.00, 3.00]: 2.00 3.00", "3.50"]
+    assert cells(page, "RSPO")[0][1:4] == ["4.00", "2.50 [2.00, 3.00]: 2 3", "3.50"]
     assert cells(page, "PG")[0][1:3] == ["1.50 (0.25)", "1.00"]
     assert cells(page, "RSPO (alpha 0.6)")[0][1:3] == ["", "0.50"]
     assert "quick" not in page.lower()

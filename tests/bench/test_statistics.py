@@ -13,6 +13,7 @@ from rspo.bench.statistics import (
     aggregate,
     bootstrap,
     interquartile_mean,
+    mean_interval,
     performance_profile,
 )
 
@@ -51,6 +52,7 @@ def test_the_interval_of_a_mean_is_that_of_its_normal_limit() -> None:
     half = 1.96 * values.std() / np.sqrt(len(values))
     assert low == pytest.approx(values.mean() - half, abs=0.01)
     assert high == pytest.approx(values.mean() + half, abs=0.01)
+    assert mean_interval(tuple(values)) == pytest.approx((low, high), abs=0.01)
 
 
 def test_the_same_seed_draws_the_same() -> None:

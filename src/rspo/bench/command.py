@@ -9,7 +9,7 @@ from rspo.bench import output
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.executors import Ended, Executor
 from rspo.bench.jobs import Job, Record, finished, task
-from rspo.bench.records import Records, why_not
+from rspo.bench.records import Records, otherwise, why_not
 from rspo.bench.tables import Bench, domain_of
 from rspo.errors import InputError, suggestion
 from rspo.registry import ENVIRONMENTS, METHODS
@@ -17,10 +17,10 @@ from rspo.runs import store
 
 Say = Callable[[str], None]
 SPOKEN = 15.0  # seconds between two lines about progress
-# Environment steps a second of training on one core, measured on the machine of results/speed.md
-# while it was busy: what `--list` and the first estimate of the time left go by.
-SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "mujoco": 4e3}
-SPEED |= {"point": 60e3, "smac": 3e3}
+# Environment steps a second of training on one core, roughly: what `--list` and the first estimate
+# of the time left go by.
+SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3, "smac": 3e3}
+ROBOTS = {"half-cheetah": 12e3, "hopper": 7e3, "walker2d": 5e3, "humanoid": 2.5e3}
 START = 30.0  # seconds of a job before and after training: loading, compiling, judging, drawing
 
 
@@ -33,6 +33,7 @@ class Options:
     steps: int | None = None
     paper: bool = False
     quick: bool = False
+    tables: bool = False
     out: Path = Path("results")
     runs: Path = Path("runs/bench")
 
@@ -49,10 +50,7 @@ def bench_named(name: str) -> Bench:
 def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list[str]:
     """Carry out a bench; gives a sentence for each job that failed."""
     bench = bench_named(name)
-    jobs = chosen_jobs(bench, options, say)
-    waiting = [job for job in jobs if not _done(job, options, say)]
-    say(f"{name}: {len(jobs)} runs, {len(jobs) - len(waiting)} of them done already")
-    failed = _run(bench, waiting, options, executor, say) if waiting else []
+    failed = [] if options.tables else _run_missing(bench, options, executor, say)
     for path in publish(bench, options):
         say(f"Wrote {path}")
     if output.png("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>") is None:
@@ -60,9 +58,16 @@ def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list
     return failed
 
 
+def _run_missing(bench: Bench, options: Options, executor: Executor, say: Say) -> list[str]:
+    jobs = chosen_jobs(bench, options, say)
+    waiting = [job for job in jobs if not _done(job, options, say)]
+    say(f"{bench.name}: {len(jobs)} runs, {len(jobs) - len(waiting)} of them done already")
+    return _run(bench, waiting, options, executor, say) if waiting else []
+
+
 def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
     """What the options leave of a bench, less what this version of rspo does not have."""
-    known = {row.method for row in bench.rows}
+    known = {name for row in bench.rows for name in (row.method, row.key)}
     for method in options.methods:
         if method not in known:
             raise InputError(f"{bench.name} has no method '{method}'. {suggestion(method, known)}")
@@ -158,7 +163,7 @@ def expected_seconds(job: Job) -> float:
     """What a job takes on one core, about."""
     config = job.config()
     steps = config["iterations"] * config["ppo"]["updates"] * config["ppo"]["batch"]
-    return START + steps / SPEED[job.domain]
+    return START + steps / (SPEED | ROBOTS)[job.env if job.env in ROBOTS else job.domain]
 
 
 def clock(seconds: float) -> str:
@@ -174,17 +179,23 @@ def publish(bench: Bench, options: Options) -> list[Path]:
         record
         for domain in domains
         for record in _records(domain, options).read().values()
-        if record["env"] in bench.envs and bench.row_of(record) and _wanted(record, options)
+        if _wanted(bench, record, options)
     ]
     words = ["rspo", "bench", bench.name, *(["--quick"] if options.quick else [])]
     words += ["--steps", str(options.steps)] if options.steps else []
     stem = options.out / (bench.name + _suffix(options))
-    folder = options.runs / bench.domain
-    return output.write(bench, records, stem, folder, " ".join(words), options.quick)
+    return output.write(bench, records, stem, options.runs, " ".join(words), options.quick)
 
 
-def _wanted(record: Record, options: Options) -> bool:
-    return (record["quick"], record.get("asked_steps")) == (options.quick, options.steps)
+def _wanted(bench: Bench, record: Record, options: Options) -> bool:
+    """Whether a record belongs into the tables: of this bench, and trained as it asks for today.
+    Which seeds and methods were run is not asked: all that is done is shown."""
+    if (record["quick"], record["asked_steps"]) != (options.quick, options.steps):
+        return False
+    if record["method"] not in METHODS.summaries() or record["env"] not in ENVIRONMENTS.summaries():
+        return False
+    job = bench.job_of(record)
+    return job is not None and otherwise(record, job) is None
 
 
 def _suffix(options: Options) -> str:

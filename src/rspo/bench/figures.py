@@ -16,17 +16,14 @@ STEPS = 50  # places on the axis of a learning curve
 
 
 def bars(bench: Bench, records: Sequence[Record]) -> str:
-    """A group of bars per column, a bar per method, with 95 % intervals."""
-    made = cells(bench, records)
-    groups = {
-        " ".join(filter(None, (column.group, column.title))): {
-            title(c.row.title, c.row.variant, c.settings): Bar(c.mean, c.interval)
-            for c in made
-            if c.column is column
-        }
-        for column in bench.columns
-    }
-    return grouped_bars(heading(bench, records), groups)
+    """A group of bars per column, a bar per method, with 95 % intervals; a panel per table."""
+    panels: dict[str, dict[str, dict[str, Bar]]] = {}
+    for column in bench.columns:
+        panels.setdefault(column.group, {})[column.title] = {}
+    for made in cells(bench, records):
+        group = panels[made.column.group][made.column.title]
+        group[title(made.row.name, made.settings)] = Bar(made.mean, made.interval)
+    return grouped_bars(heading(bench, records), panels)
 
 
 def curves(
@@ -46,7 +43,7 @@ def curves(
                     if (made := curve(record)) is not None and y in made
                 ]
                 if found:
-                    name = title(row.title, row.variant, of)
+                    name = title(row.name, of)
                     lines.append(_mean_line(name, len(lines), found, y))
         return charts.lines(heading(bench, records), lines, x_label="million environment steps")
 
@@ -71,10 +68,9 @@ def _mean_line(
     return Line(name, colour, x / 1e6, mean, low, high)
 
 
-def title(method: str, variant: str, settings: str) -> str:
+def title(name: str, settings: str) -> str:
     """What a key calls a row."""
-    more = [variant] * bool(variant) + ["paper's settings"] * (settings == PAPER)
-    return f"{method} ({', '.join(more)})" if more else method
+    return f"{name}, paper's settings" if settings == PAPER else name
 
 
 def heading(bench: Bench, records: Sequence[Record]) -> str:

@@ -7,6 +7,7 @@ is the proof that it is done, so that carrying it out again is harmless.
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,6 @@ class Job:
         """Its whole configuration as plain JSON values."""
         from rspo.config import merge, to_dict, validate
         from rspo.presets import preset
-        from rspo.registry import make
 
         config = merge(
             preset(self.env, self.method), {"seed": self.seed, **self.settings}, self.name
@@ -66,7 +66,7 @@ class Job:
             config = dataclasses.replace(
                 config, ppo=dataclasses.replace(config.ppo, updates=updates)
             )
-        validate(config, make(self.env).spec)
+        validate(config, _spec(self.env))
         return to_dict(config)
 
     def described(self) -> Record:
@@ -74,6 +74,13 @@ class Job:
         names = ("env", "method", "variant", "paper", "quick", "seed")
         own = {name: getattr(self, name) for name in names}
         return {"job": self.name, **own, "asked_steps": self.steps}
+
+
+@cache
+def _spec(env: str) -> Any:
+    from rspo.registry import make
+
+    return make(env).spec
 
 
 def task(job: Job, home: Path) -> dict[str, Any]:

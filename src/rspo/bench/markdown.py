@@ -53,14 +53,19 @@ def _group(
         head += [f"{column.title}: paper"] * bool(column.paper)
         head += [f"{column.title}: {SETTINGS[of]}" for of in shown or (TUNED,)]
     rows = []
-    for row in bench.rows:
-        line = [row.title + (f" ({row.variant})" if row.variant else "")]
+    for row in shown_rows(bench, records):
+        line = [row.name]
         for column in columns:
             if column.paper:
                 line.append(_printed(column.paper.get(row.key), column))
             line += [shown_cell(cell(bench, records, row, column, of)) for of in shown or (TUNED,)]
         rows.append(line)
     return [f"## {name}\n"] * bool(name) + [table(head, rows), ""]
+
+
+def shown_rows(bench: Bench, records: Sequence[Record]) -> list[Row]:
+    """Those of the paper, and of the others those that were run."""
+    return [row for row in bench.rows if not row.extra or any(map(row.made, records))]
 
 
 def _printed(number: PaperNumber | None, column: Column) -> str:
@@ -83,7 +88,8 @@ def shown_cell(made: Cell | None) -> str:
     text = f"{made.mean:.{digits}f}"
     if made.interval is not None:
         text += f" [{made.interval[0]:.{digits}f}, {made.interval[1]:.{digits}f}]"
-        text += ": " + " ".join(f"{value:.{digits}f}" for value in made.values)
+        whole = all(value == round(value) for value in made.values)
+        text += ": " + " ".join(f"{value:.{0 if whole else digits}f}" for value in made.values)
     return text
 
 
@@ -92,7 +98,7 @@ def _summary(bench: Bench, records: Sequence[Record]) -> list[str]:
     if not lines:
         return []
     rows = [
-        [row.title, SETTINGS[of], f"{value:.3f}", f"{low:.3f} to {high:.3f}"]
+        [row.name, SETTINGS[of], f"{value:.3f}", f"{low:.3f} to {high:.3f}"]
         for row, of, value, low, high in lines
     ]
     return [
@@ -136,10 +142,10 @@ def _missing(bench: Bench, records: Sequence[Record]) -> list[str]:
     """What the bench asks for and nobody has run yet."""
     done = {(record["env"], record["method"], record["variant"]) for record in records}
     lacking = []
-    for row in bench.rows:
-        envs = [env for env in bench.envs if (env, row.method, row.variant) not in done]
+    for row in [row for row in bench.rows if not row.extra]:
+        all_envs = row.envs or bench.envs
+        envs = [env for env in all_envs if (env, row.method, row.variant) not in done]
         if envs:
-            name = f"{row.title} ({row.variant})" if row.variant else row.title
-            where = "" if len(envs) == len(bench.envs) else f" in {', '.join(envs)}"
-            lacking.append(name + where)
+            where = "" if len(envs) == len(all_envs) else f" in {', '.join(envs)}"
+            lacking.append(row.name + where)
     return [f"Not run yet: {'; '.join(lacking)}.", ""] if lacking else []

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ from rspo.bench.jobs import Record
 from rspo.bench.naming import agreed_name
 from rspo.config import to_dict
 from rspo.envs.escalation_equilibria import examine
+from rspo.registry import make
 from rspo.report.reading import read_run
+from rspo.rollout.collector import collector
 from rspo.runs.run import Run, summary
-from rspo.search.archive import Archive
-from rspo.search.diversity import dvd_diversity
-from rspo.search.population import diversity_of
+from rspo.search.archive import Archive, Strategy
+from rspo.search.diversity import PopulationDiversity, dvd_diversity
+from rspo.search.population import authors_diversity_of, diversity_of
 
 POINTS = 100  # of a learning curve
 WIDER = math.sqrt(10)  # ten times the denominator, as in the paper's study of alpha
@@ -67,8 +69,20 @@ def _continuous(folder: Path, archive: Archive) -> Record:
 
 def _diversities(folder: Path, archive: Archive) -> Record:
     run, strategies, whose = Run.open(folder), list(archive), "all policies"
+    if len(strategies) < 2:
+        return {}
+    with collector(make(archive.config.env)) as collect:
+        authors = authors_diversity_of(collect, strategies, archive.config, whose)
+    scores = {"authors": authors} | _on_states(run, strategies, whose)
+    return {name: _compact(dataclasses.asdict(score)) for name, score in scores.items()}
+
+
+def _on_states(
+    run: Run, strategies: Sequence[Strategy], whose: str
+) -> dict[str, PopulationDiversity]:
+    """What policies without memory do on single states."""
     states = run.visited(strategies)
-    if len(strategies) < 2 or not states or any(one.policy.recurrent for one in strategies):
+    if not states or any(one.policy.recurrent for one in strategies):
         return {}
     obs = np.concatenate(states).astype(np.float32)
     scores = {
@@ -80,7 +94,7 @@ def _diversities(folder: Path, archive: Archive) -> Record:
         actions = np.stack([np.clip(np.asarray(one.mode()), -1, 1) for one in seen])
         source = f"sampled episodes of {whose}, equally many from each"
         scores["dvd"] = dvd_diversity(actions, length=1.0, source=source)
-    return {name: _compact(dataclasses.asdict(score)) for name, score in scores.items()}
+    return scores
 
 
 def _compact(score: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rspo.bench import markdown
 from rspo.bench.jobs import Record
 from rspo.bench.results import cells, paper_mean
-from rspo.bench.tables import Bench
+from rspo.bench.tables import Bench, domain_of
 from rspo.report.bench import bench_page
 from rspo.runs import store
 
@@ -75,5 +75,5 @@ def png(picture: str) -> bytes | None:
 
 def _report(record: Record, runs: Path, beside: Path) -> str | None:
     """Where the report of a run is, as seen from the page; None if the run is elsewhere."""
-    path = runs / record["job"] / "report.html"
+    path = runs / domain_of(record["env"]) / record["job"] / "report.html"
     return os.path.relpath(path, beside) if store.exists(path) else None

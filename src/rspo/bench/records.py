@@ -36,12 +36,18 @@ class Records:
 
 
 def why_not(record: Record, job: Job) -> str | None:
-    """What is lacking for the record to be the result of the job; None if it is. A record holds as
-    much of its configuration as was kept, and what both have must be the same."""
+    """What is lacking for the record to be the result of the job; None if it is."""
+    wanted = job.config()["iterations"]
+    if len(record["strategies"]) < wanted:
+        return f"it has {len(record['strategies'])} iterations, not {wanted}"
+    return otherwise(record, job)
+
+
+def otherwise(record: Record, job: Job) -> str | None:
+    """How the run was trained otherwise than the job asks for. A record holds as much of its
+    configuration as was kept, and what both have must be the same."""
     config = job.config()
     steps = config["ppo"]["updates"] * config["ppo"]["batch"]
     if record["steps"] != steps:
         return f"it has {record['steps']:,} steps of training for each policy, not {steps:,}"
-    if len(record["strategies"]) < config["iterations"]:
-        return f"it has {len(record['strategies'])} iterations, not {config['iterations']}"
     return difference(record.get("config", {}), config)

@@ -30,11 +30,7 @@ class Cell:
     @property
     def interval(self) -> tuple[float, float] | None:
         """95 % by the bootstrap, of the mean; None of a single seed."""
-        if len(self.values) < 2:
-            return None
-        mean = lambda scores: float(np.mean(scores[0]))
-        low, high = statistics.bootstrap([np.array(self.values)], mean)
-        return float(low), float(high)
+        return statistics.mean_interval(self.values) if len(self.values) > 1 else None
 
 
 def settings_of(record: Record) -> str:
@@ -114,7 +110,7 @@ def _ordered(column: Column, made: Sequence[Cell]) -> str | None:
         elif first.mean == second.mean:
             tied += 1
         else:
-            other.append(f"{first.row.title} is above {second.row.title} there and below it here")
+            other.append(f"{first.row.name} is above {second.row.name} there and below it here")
     pairs = same + tied + len(other)
     title = " ".join(filter(None, (column.group, column.title)))
     if not pairs:
@@ -130,7 +126,7 @@ def _ticked(column: Column, known: Sequence[tuple[Cell, float]]) -> str | None:
     """Where most seeds here say otherwise than the paper's tick, or no tick."""
     if not known:
         return None
-    tell = lambda c: f"{c.row.title} ({sum(map(int, c.values))} of {len(c.values)} seeds)"
+    tell = lambda c: f"{c.row.name} ({sum(map(int, c.values))} of {len(c.values)} seeds)"
     more = [tell(c) for c, tick in known if not tick and c.mean > 0.5]
     less = [tell(c) for c, tick in known if tick and c.mean < 0.5]
     if not more and not less:

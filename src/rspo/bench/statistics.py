@@ -6,6 +6,7 @@ numbers of runs may differ between tasks.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -46,6 +47,15 @@ def bootstrap(
     tail = (1 - level) / 2
     low, high = np.quantile(np.asarray(drawn, float), (tail, 1 - tail), axis=0)
     return low, high
+
+
+@cache
+def mean_interval(values: tuple[float, ...]) -> tuple[float, float]:
+    """The same of the mean over one task's runs."""
+    place = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(np.array(values)[place].mean(1), (tail, 1 - tail))
+    return float(low), float(high)
 
 
 def performance_profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:

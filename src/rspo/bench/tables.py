@@ -21,14 +21,29 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
     """Those to run, if others than the bench's."""
+    envs: tuple[str, ...] = ()
+    """Where it applies, if not in all environments of the bench."""
+    extra: bool = False
+    """Not in the paper: shown once it was run, and run only if asked for by its key."""
 
     @property
     def key(self) -> str:
         return ", ".join(filter(None, (self.method, self.variant)))
 
+    @property
+    def name(self) -> str:
+        """The title, and what sets the variant apart."""
+        return f"{self.title} ({self.variant})" if self.variant else self.title
+
     def made(self, record: Record) -> bool:
         """Whether a record belongs to this row."""
         return (record["method"], record["variant"]) == (self.method, self.variant)
+
+    def wanted(self, methods: Sequence[str]) -> bool:
+        """Whether to run it, if these methods are asked for, or all."""
+        if self.extra:
+            return self.key in methods
+        return not methods or self.method in methods or self.key in methods
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,6 @@ class Bench:
     name: str
     title: str
     shows: str
-    domain: str
     rows: tuple[Row, ...]
     columns: tuple[Column, ...]
     seeds: tuple[int, ...]
@@ -77,14 +91,13 @@ class Bench:
     ceiling: float | None = None
     """The best that a column can be, if all columns are the same number; then the columns are
     summed up as shares of it."""
+    steps: int | None = None
+    """Environment steps of each policy, where not the preset's."""
     quick: Quick = Quick()
 
     @property
     def envs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(column.env for column in self.columns))
-
-    def row_of(self, record: Record) -> Row | None:
-        return next((row for row in self.rows if row.made(record)), None)
 
     def jobs(
         self,
@@ -96,7 +109,7 @@ class Bench:
         quick: bool = False,
     ) -> list[Job]:
         """Those to run; one seed after the other, so that what is done so far can be compared."""
-        rows = [row for row in self.rows if not methods or row.method in methods]
+        rows = [row for row in self.rows if row.wanted(methods)]
         everyone = list(dict.fromkeys(s for row in rows for s in row.seeds or self.seeds))
         chosen = list(seeds) or (everyone[: self.quick.seeds] if quick else everyone)
         return [
@@ -104,8 +117,16 @@ class Bench:
             for seed in chosen
             for env in self.envs
             for row in rows
-            if seeds or seed in (row.seeds or self.seeds)
+            if (seeds or seed in (row.seeds or self.seeds)) and env in (row.envs or self.envs)
         ]
+
+    def job_of(self, record: Record) -> Job | None:
+        """The job whose result a record would be today; None if it is not of this bench."""
+        row = next((row for row in self.rows if row.made(record)), None)
+        if row is None or record["env"] not in (row.envs or self.envs):
+            return None
+        asked = (record["asked_steps"], record["paper"], record["quick"])
+        return self._job(row, record["env"], record["seed"], *asked)
 
     def _job(
         self, row: Row, env: str, seed: int, steps: int | None, paper: bool, quick: bool
@@ -122,7 +143,7 @@ class Bench:
             settings,
             paper,
             steps,
-            self.quick.steps if quick else None,
+            self.quick.steps if quick else self.steps,
             quick,
             domain_of(env),
         )

@@ -34,6 +34,8 @@ class BenchCommand:
     """Environment steps of each policy instead of the preset's."""
     paper: bool = False
     """The paper's settings instead of the tuned ones; a column of their own."""
+    tables: bool = False
+    """Write the tables of what is done, and run nothing."""
     out: Path = Path("results")
     """Where the tables go."""
     runs: Path = Path("runs/bench")
@@ -68,6 +70,7 @@ def bench(arguments: list[str]) -> int:
         options.steps,
         options.paper,
         options.quick,
+        options.tables,
         options.out,
         options.runs,
     )

@@ -16,7 +16,8 @@ RPG):
 - The monster moves towards where the agents were, so it can be evaded, and who steps onto the cell
   that it leaves passes it by. `MonsterHunt(monster_first=False)` lets it move after the agents
   instead. That is another game, in which apples cost more penalties. In either, plain policy
-  gradients find a corner as well, where the paper's find apples only (results/monster-hunt.md).
+  gradients find a corner as well, where the paper's find apples only
+  (results/monster-hunt-strategies.md).
 - The closest agent is the one at the smallest straight-line distance.
 - If that agent is off in both directions, the monster steps along either one with equal chance. (In
   the original code

@@ -1,0 +1,202 @@
+"""Point, StarCraft's two maps, and the comparison with an evolutionary method."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from rspo.bench import escalation, figures, four_goals
+from rspo.bench.jobs import Record
+from rspo.bench.markdown import seeds_of, table
+from rspo.bench.mujoco import diversity
+from rspo.bench.naming import LEGEND, best_return, counted, shown_names
+from rspo.bench.tables import Bench, Column, Quick, Row
+
+SEEDS = (100, 101, 102)
+
+# ---- Point
+
+POINT_BENCHES = (
+    Bench(
+        name="point",
+        title="Point: around the wall",
+        shows="whether a method gets out of the local optimum in front of a wall",
+        rows=(Row("pg", "PG"), Row("rspo", "RSPO"), Row("dvd", "DvD")),
+        columns=(
+            Column("best greedy return", "point", best_return, digits=0),
+            Column("best sampled return", "point", lambda r: best_return(r, ""), digits=0),
+        ),
+        seeds=SEEDS,
+        figure=figures.bars,
+        note=(
+            "Straight ahead and caught by the wall earns about -780, a detour around it -534. "
+            "The paper has no numbers: plain PPO learns to get around the wall. DvD's own paper "
+            "has -657 on average and -607 at best."
+        ),
+        quick=Quick(iterations=2, steps=51_200),
+    ),
+)
+
+# ---- StarCraft
+
+MAPS = ("2c_vs_64zg", "2m_vs_1z")
+WINS = {
+    "2c_vs_64zg": (100.0, 84.4, 96.9, 100.0, 87.5, 100.0),
+    "2m_vs_1z": (100.0, 100.0, 100.0, 100.0),
+}
+STRATEGIES = {
+    "rspo": (4.0, 4.0),
+    "pg": (2.0, 2.0),
+    "dipg": (2.0, 2.0),
+    "pbt-ce": (2.0, 3.0),
+    "trajdiv": (3.0, 1.0),
+    "smerl": (1.0, 1.0),
+}
+SMAC_ROWS = (
+    Row("rspo", "RSPO"),
+    Row("pg", "PG"),
+    Row("dipg", "DIPG"),
+    Row("pbt-ce", "PBT-CE"),
+    Row("trajdiv", "TrajDiv"),
+    Row("smerl", "SMERL"),
+    Row("dvd", "DvD"),
+    Row("sipo-rbf", "SIPO-RBF", extra=True),
+    Row("sipo-wd", "SIPO-WD", extra=True),
+)
+SMAC_QUICK = Quick(iterations=2, steps=16_384)
+WON = "won"  # of a descriptor's numbers: the share of episodes that were won
+
+
+def _strategies(record: Record) -> float:
+    return float(len({policy["descriptor"] for _, policy in counted(record)}))
+
+
+def _won(record: Record, iteration: int) -> float | None:
+    """The share of greedy episodes that one policy wins, in per cent; from 1."""
+    if iteration > len(record["strategies"]):
+        return None
+    share = record["strategies"][iteration - 1]["stats"].get(WON)
+    return None if share is None else 100.0 * share
+
+
+def _names(bench: Bench, records: Sequence[Record]) -> str:
+    rows = [
+        [env, row.name, str(run["seed"]), "; ".join(map(shown_names, run["strategies"]))]
+        for env, row, runs in seeds_of(bench, records)
+        for run in runs
+    ]
+    head = ["map", "method", "seed", "strategies in the order of the iterations"]
+    return f"## Every policy\n\n{LEGEND}\n\n{table(head, rows)}"
+
+
+SMAC_BENCHES = (
+    Bench(
+        name="smac-strategies",
+        title="StarCraft: strategies found",
+        shows="how many of the paper's ways to win are found on each of two maps",
+        rows=SMAC_ROWS,
+        columns=tuple(
+            Column(name, name, _strategies, {m: counts[i] for m, counts in STRATEGIES.items()}, 1)
+            for i, name in enumerate(MAPS)
+        ),
+        seeds=SEEDS,
+        figure=figures.bars,
+        note=(
+            "In a simulation of the two maps, not in StarCraft II: names are given by rules, where "
+            "the paper's authors looked at replays. A policy counts if greedy and sampled episodes "
+            "have one name and it is not judged a failure. The paper counts 4 policies of RSPO in "
+            "4 iterations, and finds six on 2c_vs_64zg in six."
+        ),
+        details=_names,
+        quick=SMAC_QUICK,
+    ),
+    Bench(
+        name="smac-wins",
+        title="StarCraft: how often each policy wins",
+        shows="whether the later, different policies still win",
+        rows=SMAC_ROWS,
+        columns=tuple(
+            Column(
+                f"iteration {i}",
+                name,
+                partial(_won, iteration=i),
+                {"rspo": number},
+                digits=1,
+                group=name,
+            )
+            for name in MAPS
+            for i, number in enumerate(WINS[name], 1)
+        ),
+        seeds=SEEDS,
+        figure=figures.bars,
+        note="Greedy episodes that are won, in per cent. The paper prints RSPO's alone.",
+        quick=SMAC_QUICK,
+    ),
+    Bench(
+        name="smac-diversity",
+        title="StarCraft: Population Diversity on 2c_vs_64zg",
+        shows="that the score says little here: it is near 1 for policies that look the same",
+        rows=tuple(row for row in SMAC_ROWS if row.method in ("rspo", "pg", "pbt-ce", "dvd")),
+        columns=(
+            Column(
+                "Population Diversity",
+                "2c_vs_64zg",
+                diversity,
+                {"rspo": 1.0, "pg": 0.981, "pbt-ce": 1.0, "dvd": 1.0},
+                digits=3,
+            ),
+            Column(
+                "strategies",
+                "2c_vs_64zg",
+                _strategies,
+                {"rspo": 4.0, "pg": 1.0, "pbt-ce": 2.0, "dvd": 3.0},
+                digits=1,
+            ),
+        ),
+        seeds=SEEDS,
+        figure=figures.bars,
+        note=(
+            "By the authors' recipe for robots, on whole episodes (docs/diversity.md); the paper's "
+            "numbers are of DvD's kernel on log-probabilities, whose states it does not give. Its "
+            "other table has 2 strategies of PG on this map."
+        ),
+        quick=SMAC_QUICK,
+    ),
+)
+
+# ---- an evolutionary method
+
+EVOLUTIONARY_BENCHES = (
+    Bench(
+        name="evolutionary",
+        title="PGA-MAP-Elites and RSPO",
+        shows="an evolutionary method that is told what to look for beside RSPO, which is not",
+        rows=(
+            Row("pga-map-elites", "PGA-MAP-Elites"),
+            Row("rspo", "RSPO"),
+        ),
+        columns=(
+            *four_goals.BENCHES[0].columns,
+            Column(
+                "Escalation",
+                "escalation",
+                escalation.lengths_reached,
+                {"rspo": 7.7, "pga-map-elites": 10.0},
+                digits=1,
+            ),
+            Column(
+                "best return, hard",
+                "four-goals-hard",
+                best_return,
+                {"rspo": 1.30, "pga-map-elites": 0.98},
+                digits=3,
+            ),
+        ),
+        seeds=SEEDS,
+        figure=figures.bars,
+        note=(
+            "Distinct strategies, and the best greedy return in the hard mode. PGA-MAP-Elites is "
+            "given a descriptor: the nearest landmark, or the cooperation's length. Escalation "
+            "is counted by the authors' rule (`rspo bench escalation-count`)."
+        ),
+        quick=four_goals.QUICK,
+    ),
+)

@@ -1,0 +1,98 @@
+"""All benches: jobs that rspo takes, seeds that no setting was chosen on, tables of nothing."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rspo.bench import escalation, markdown
+from rspo.bench.catalogue import BENCHES
+from rspo.bench.records import Records
+from rspo.bench.tables import DOMAINS, Bench
+from rspo.cli.main import parse_discover
+from rspo.config import to_dict
+from rspo.presets import preset
+from rspo.registry import ENVIRONMENTS, METHODS
+
+ROOT = Path(__file__).parent.parent.parent
+every_bench = pytest.mark.parametrize("bench", BENCHES.values(), ids=BENCHES)
+NAMES = (
+    "four-goals-modes four-goals-hard-reward monster-hunt-strategies monster-hunt-efficiency "
+    "monster-hunt-heatmaps escalation-reward escalation-count mujoco-diversity mujoco-returns "
+    "mujoco-gaits evolutionary sensitivity-alpha sensitivity-lambda point smac-strategies "
+    "smac-wins smac-diversity"
+)
+
+
+def test_every_table_and_figure_of_the_paper_is_there() -> None:
+    assert list(BENCHES) == NAMES.split()
+
+
+@every_bench
+@pytest.mark.parametrize("quick", [False, True])
+def test_its_jobs_have_settings_that_can_run(bench: Bench, quick: bool) -> None:
+    jobs = bench.jobs(quick=quick)
+    assert len({job.name for job in jobs}) == len(jobs)
+    for job in jobs:
+        assert job.env in DOMAINS[job.domain]
+        assert " " not in job.name
+        assert job.seed >= 100  # settings were chosen on others
+        if job.env in ENVIRONMENTS.summaries() and job.method in METHODS.summaries():
+            config = job.config()
+            assert (config["env"], config["seed"]) == (job.env, job.seed)
+            assert not quick or config["iterations"] <= bench.quick.iterations
+
+
+@every_bench
+def test_what_the_paper_prints_belongs_to_a_row(bench: Bench) -> None:
+    keys = {row.key for row in bench.rows}
+    assert len(keys) == len(bench.rows)
+    for column in bench.columns:
+        assert set(column.paper) <= keys
+
+
+@every_bench
+def test_its_files_can_be_made_before_the_first_run_ends(bench: Bench) -> None:
+    assert "Not run yet" in markdown.page(bench, [], "rspo bench", quick=False)
+    ElementTree.fromstring(bench.figure(bench, []))
+
+
+@every_bench
+def test_its_files_can_be_made_from_the_published_records(bench: Bench) -> None:
+    records = [
+        record
+        for domain in DOMAINS
+        for record in Records(ROOT / "results" / f"{domain}.jsonl").read().values()
+        if bench.job_of(record) is not None
+    ]
+    page = markdown.page(bench, records, "rspo bench", quick=False)
+    assert "## Does the ranking agree" in page
+    ElementTree.fromstring(bench.figure(bench, records))
+
+
+def test_a_row_that_the_paper_lacks_runs_only_if_it_is_asked_for() -> None:
+    bench = BENCHES["monster-hunt-strategies"]
+    extra = "rspo, alpha 0.6"
+    assert extra not in {f"{job.method}, {job.variant}" for job in bench.jobs()}
+    (job,) = bench.jobs(methods=[extra], seeds=[7])
+    assert (job.variant, job.seed, job.config()["measure"]["alpha"]) == ("alpha 0.6", 7, 0.6)
+    assert {job.variant for job in bench.jobs(methods=["rspo"])} == {""}
+
+
+def test_the_guide_shows_the_command_of_the_published_equilibria() -> None:
+    guide = (ROOT / "docs" / "games.md").read_text()
+    (command,) = re.findall(r"```bash\nrspo discover (.*?)```", guide, re.DOTALL)
+    shown, _, _ = parse_discover(command.replace("\\\n", " ").split())
+    (job,) = BENCHES["escalation-count"].jobs(methods=["rspo, return measure"], seeds=[shown.seed])
+    assert job.settings == escalation.RETURN_MEASURE
+    assert job.config() == to_dict(shown)
+
+
+def test_an_ablation_of_monster_hunt_takes_away_one_thing() -> None:
+    """Without switching there are still both intrinsic rewards, and they end when the filter would
+    be lifted."""
+    full, without = (to_dict(preset("monster-hunt", name)) for name in ("rspo", "no-switch"))
+    assert full["method"] | {"switch": "off"} == without["method"] | {
+        name: full["method"][name] for name in ("name",) if name in full["method"]
+    }
