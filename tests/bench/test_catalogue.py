@@ -8,12 +8,12 @@ import pytest
 
 from rspo.bench import escalation, markdown
 from rspo.bench.catalogue import BENCHES
+from rspo.bench.command import available
 from rspo.bench.records import Records
 from rspo.bench.tables import DOMAINS, Bench
 from rspo.cli.main import parse_discover
 from rspo.config import to_dict
 from rspo.presets import preset
-from rspo.registry import ENVIRONMENTS, METHODS
 
 ROOT = Path(__file__).parent.parent.parent
 every_bench = pytest.mark.parametrize("bench", BENCHES.values(), ids=BENCHES)
@@ -38,7 +38,7 @@ def test_its_jobs_have_settings_that_can_run(bench: Bench, quick: bool) -> None:
         assert job.env in DOMAINS[job.domain]
         assert " " not in job.name
         assert job.seed >= 100  # settings were chosen on others
-        if job.env in ENVIRONMENTS.summaries() and job.method in METHODS.summaries():
+        if available(job.env, job.method):
             config = job.config()
             assert (config["env"], config["seed"]) == (job.env, job.seed)
             assert not quick or config["iterations"] <= bench.quick.iterations

@@ -84,7 +84,7 @@ def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("tiny")
 def test_what_was_trained_otherwise_is_run_again(tmp_path: Path) -> None:
-    options = command.Options(("rspo",), out=tmp_path / "results", runs=tmp_path / "runs")
+    options = command.Options(methods=("rspo",), out=tmp_path / "results", runs=tmp_path / "runs")
     command.run_bench(NAME, options, InProcess(), lambda _: None)
     (record,) = Records(options.out / "four-goals.jsonl").read().values()
     Records(options.out / "four-goals.jsonl").add([record | {"steps": 7}])
@@ -98,7 +98,6 @@ def test_what_was_trained_otherwise_is_run_again(tmp_path: Path) -> None:
 
 def test_methods_that_are_not_there_yet_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = catalogue.BENCHES[NAME]
-    monkeypatch.setattr(command.METHODS, "_entries", {"rspo": object(), "pg": object()})
     monkeypatch.setattr(command.METHODS, "summaries", lambda: {"rspo": "", "pg": ""})
     said: list[str] = []
     jobs = command.chosen_jobs(bench, command.Options(), said.append)
@@ -119,6 +118,7 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
         ([], "needs a name"),
         (["four-goals-mode"], "Did you mean 'four-goals-modes'"),
         ([NAME, "--methods", "rsp"], "has no method 'rsp'. Did you mean 'rspo'"),
+        ([NAME, "--envs", "hopper"], "has no environment 'hopper'. Allowed: four-goals-easy"),
         ([NAME, "--steps", "0"], "--steps is 0"),
         ([NAME, "--seeds", "-1"], "--seeds has -1"),
         ([NAME, "--jobs", "0"], "--jobs is 0"),

@@ -12,7 +12,8 @@ from rspo.bench.jobs import Job, Record, finished, task
 from rspo.bench.records import Records, otherwise, why_not
 from rspo.bench.tables import Bench, domain_of
 from rspo.errors import InputError, suggestion
-from rspo.registry import ENVIRONMENTS, METHODS
+from rspo.presets import TASKS
+from rspo.registry import METHODS
 from rspo.runs import store
 
 Say = Callable[[str], None]
@@ -29,6 +30,7 @@ class Options:
     """What to run of a bench, and where things go."""
 
     methods: tuple[str, ...] = ()
+    envs: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     steps: int | None = None
     paper: bool = False
@@ -67,12 +69,18 @@ def _run_missing(bench: Bench, options: Options, executor: Executor, say: Say) -
 
 def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
     """What the options leave of a bench, less what this version of rspo does not have."""
-    known = {name for row in bench.rows for name in (row.method, row.key)}
-    for method in options.methods:
-        if method not in known:
-            raise InputError(f"{bench.name} has no method '{method}'. {suggestion(method, known)}")
+    methods = [name for row in bench.rows for name in (row.method, row.key)]
+    for kind, asked, known in (
+        ("method", options.methods, methods),
+        ("environment", options.envs, bench.envs),
+    ):
+        for name in asked:
+            if name not in known:
+                near = suggestion(name, set(known))
+                raise InputError(f"{bench.name} has no {kind} '{name}'. {near}")
     jobs = bench.jobs(
         methods=options.methods,
+        envs=options.envs,
         seeds=options.seeds,
         steps=options.steps,
         paper=options.paper,
@@ -81,12 +89,12 @@ def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
     lacking = dict.fromkeys(
         name
         for job in jobs
-        for name, known in ((job.env, ENVIRONMENTS), (job.method, METHODS))
-        if name not in known.summaries()
+        for name, known in ((job.env, TASKS), (job.method, METHODS.summaries()))
+        if name not in known
     )
     if lacking:
         say(f"Left out, for this version of rspo does not have them: {', '.join(lacking)}")
-    jobs = [job for job in jobs if not {job.env, job.method} & lacking.keys()]
+    jobs = [job for job in jobs if available(job.env, job.method)]
     if not jobs:
         raise InputError(f"{bench.name}: nothing is left to run of what was asked for.")
     return jobs
@@ -156,14 +164,15 @@ def _share(job: Job, options: Options) -> float:
     if not store.exists(folder):
         return 0.0
     found = [name for name in store.names(folder) if not name.startswith(".")]
-    return len(found) / job.config()["iterations"]
+    return len(found) / job.configuration.iterations
 
 
 def expected_seconds(job: Job) -> float:
     """What a job takes on one core, about."""
-    config = job.config()
-    steps = config["iterations"] * config["ppo"]["updates"] * config["ppo"]["batch"]
-    return START + steps / (SPEED | ROBOTS)[job.env if job.env in ROBOTS else job.domain]
+    return (
+        START
+        + job.configuration.steps / (SPEED | ROBOTS)[job.env if job.env in ROBOTS else job.domain]
+    )
 
 
 def clock(seconds: float) -> str:
@@ -192,10 +201,13 @@ def _wanted(bench: Bench, record: Record, options: Options) -> bool:
     Which seeds and methods were run is not asked: all that is done is shown."""
     if (record["quick"], record["asked_steps"]) != (options.quick, options.steps):
         return False
-    if record["method"] not in METHODS.summaries() or record["env"] not in ENVIRONMENTS.summaries():
-        return False
     job = bench.job_of(record)
-    return job is not None and otherwise(record, job) is None
+    return job is not None and available(job.env, job.method) and otherwise(record, job) is None
+
+
+def available(env: str, method: str) -> bool:
+    """Whether this version of rspo has the method, and settings for the environment."""
+    return env in TASKS and method in METHODS.summaries()
 
 
 def _suffix(options: Options) -> str:
@@ -210,8 +222,7 @@ def listing(workers: int) -> list[tuple[str, str, str]]:
     """Name, what it shows, and what it costs on this many cores."""
     rows = []
     for bench in BENCHES.values():
-        envs, methods = ENVIRONMENTS.summaries(), METHODS.summaries()
-        jobs = [job for job in bench.jobs() if job.env in envs and job.method in methods]
+        jobs = [job for job in bench.jobs() if available(job.env, job.method)]
         seconds = sum(map(expected_seconds, jobs)) / workers
         cost = f"about {clock(seconds)}, {len(jobs)} runs" if jobs else "cannot run yet"
         rows.append((bench.name, bench.shows, cost))

@@ -7,16 +7,24 @@ is the proof that it is done, so that carrying it out again is harmless.
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rspo.errors import InputError
 from rspo.runs import manifest, store
 
+if TYPE_CHECKING:  # imported where they are used: reading records should not wait for JAX
+    from rspo.config import Config
+
 Record = dict[str, Any]
 """What is kept of a finished run: its job, settings, strategies, and the measures of its domain."""
 RECORD = "bench.json"
+
+
+def steps_of_each(config: "Config") -> int:
+    """Environment steps of each policy."""
+    return config.steps // config.iterations
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,16 @@ class Job:
         )
         return "-".join(filter(None, parts))
 
-    def config(self) -> dict[str, Any]:
-        """Its whole configuration as plain JSON values."""
-        from rspo.config import merge, to_dict, validate
+    @cached_property
+    def configuration(self) -> "Config":
+        """All that determines its result."""
+        from rspo.config import merge, validate
         from rspo.presets import preset
 
-        config = merge(
-            preset(self.env, self.method), {"seed": self.seed, **self.settings}, self.name
+        config: Config = merge(
+            preset(self.env, self.method, paper=self.paper),
+            {"seed": self.seed, **self.settings},
+            self.name,
         )
         if steps := self.steps or self.usual:
             updates = max(round(steps / config.ppo.batch), 1)
@@ -67,7 +78,13 @@ class Job:
                 config, ppo=dataclasses.replace(config.ppo, updates=updates)
             )
         validate(config, _spec(self.env))
-        return to_dict(config)
+        return config
+
+    def config(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        from rspo.config import to_dict
+
+        return to_dict(self.configuration)
 
     def described(self) -> Record:
         """The part of its record that is known before it runs."""

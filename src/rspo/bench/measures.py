@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rspo.bench.jobs import Record
+from rspo.bench.jobs import Record, steps_of_each
 from rspo.bench.naming import agreed_name
 from rspo.config import to_dict
 from rspo.envs.escalation_equilibria import examine
@@ -28,7 +28,7 @@ def measured(folder: Path, archive: Archive, domain: str) -> Record:
     """Settings, strategies and measures of a run that is done."""
     config, found = archive.config, summary(archive)
     record = {
-        "steps": config.ppo.updates * config.ppo.batch,
+        "steps": steps_of_each(config),
         "seconds": read_run(folder).seconds,
         "config": to_dict(config),
         "distinct": found["distinct"],

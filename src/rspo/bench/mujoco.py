@@ -43,6 +43,7 @@ KERNELS = {
     "dvd": "DvD's, l = 1",
 }
 SEEDS = (100, 101, 102)
+STEPS = 4_096_000  # of the authors' configuration files; the paper gives none
 QUICK = Quick(iterations=2, steps=16_384)
 
 
@@ -151,6 +152,7 @@ ROBOT_BENCHES = (
         ),
         details=_kernels,
         ceiling=1.0,
+        steps=STEPS,
         quick=QUICK,
     ),
     Bench(
@@ -166,6 +168,7 @@ ROBOT_BENCHES = (
             'For methods that train all policies at once "iteration" is the place of a member.'
         ),
         details=_greedy,
+        steps=STEPS,
         quick=QUICK,
     ),
     Bench(
@@ -181,6 +184,7 @@ ROBOT_BENCHES = (
             "(docs/gaits.md). The paper shows pictures and no counts."
         ),
         details=_names,
+        steps=STEPS,
         quick=QUICK,
     ),
 )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from rspo.bench.jobs import Job, Record, difference
+from rspo.bench.jobs import Job, Record, difference, steps_of_each
 from rspo.errors import InputError
 from rspo.runs import store
 
@@ -37,7 +37,7 @@ class Records:
 
 def why_not(record: Record, job: Job) -> str | None:
     """What is lacking for the record to be the result of the job; None if it is."""
-    wanted = job.config()["iterations"]
+    wanted = job.configuration.iterations
     if len(record["strategies"]) < wanted:
         return f"it has {len(record['strategies'])} iterations, not {wanted}"
     return otherwise(record, job)
@@ -46,8 +46,7 @@ def why_not(record: Record, job: Job) -> str | None:
 def otherwise(record: Record, job: Job) -> str | None:
     """How the run was trained otherwise than the job asks for. A record holds as much of its
     configuration as was kept, and what both have must be the same."""
-    config = job.config()
-    steps = config["ppo"]["updates"] * config["ppo"]["batch"]
+    steps = steps_of_each(job.configuration)
     if record["steps"] != steps:
         return f"it has {record['steps']:,} steps of training for each policy, not {steps:,}"
-    return difference(record.get("config", {}), config)
+    return difference(record.get("config", {}), job.config())

@@ -103,6 +103,7 @@ class Bench:
         self,
         *,
         methods: Sequence[str] = (),
+        envs: Sequence[str] = (),
         seeds: Sequence[int] = (),
         steps: int | None = None,
         paper: bool = False,
@@ -115,7 +116,7 @@ class Bench:
         return [
             self._job(row, env, seed, steps, paper, quick)
             for seed in chosen
-            for env in self.envs
+            for env in envs or self.envs
             for row in rows
             if (seeds or seed in (row.seeds or self.seeds)) and env in (row.envs or self.envs)
         ]

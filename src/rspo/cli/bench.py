@@ -28,6 +28,8 @@ class BenchCommand:
     """A reduced version that ends in minutes; its numbers mean nothing."""
     methods: tuple[str, ...] = ()
     """Only these methods."""
+    envs: tuple[str, ...] = ()
+    """Only these environments."""
     seeds: tuple[int, ...] = ()
     """These seeds instead of the bench's own."""
     steps: int | None = None
@@ -66,6 +68,7 @@ def bench(arguments: list[str]) -> int:
     command.bench_named(options.name)
     chosen = command.Options(
         options.methods,
+        options.envs,
         options.seeds,
         options.steps,
         options.paper,
