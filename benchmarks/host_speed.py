@@ -7,7 +7,7 @@ Stable-Baselines3's PPO is.
 Raw physics is the same simulations again, called step by step too: the actions, seeds and falls of
 batches of the policies at every third update, a process a core, with no policy and no rewards, and
 without what resets take. Training is measured in both ways that there are to use all cores: one run
-on all of them, and as many runs side by side, one on each, as `reproduce.py --jobs` has them. With
+on all of them, and as many runs side by side, one on each, as `rspo bench` has them. With
 `--envpool` the stepper is measured alone too, beside envpool's: 256 environments, random actions,
 observations, rewards and all. Everything is measured in turns, several times over; the machine
 should have nothing else to do. `--quick` only shows that it works.
@@ -318,7 +318,7 @@ def measure(
 
 
 def _on_core(core: int, name: str) -> Worker:
-    """On that one alone from its start, as `reproduce.py` starts its jobs."""
+    """On that one alone from its start, as `rspo bench` starts its jobs."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
