@@ -139,9 +139,12 @@ def test_every_setting_is_a_flag_and_a_key_of_the_file(name: str, tmp_path: Path
 
 
 def test_every_setting_is_explained() -> None:
-    text = here("discover", "--help").out
+    text = here("discover", "--help-all").out
     for name in ALL:
-        assert name == "env" or flag(name) in text
+        assert name in ("env", "method.name") or flag(name) in text
+    assert "--method NAME" in text
+    assert "--method.name" not in text
+    assert "None" not in text
 
 
 @pytest.mark.parametrize("method", METHODS.summaries())
@@ -314,7 +317,10 @@ def test_a_mistake_is_answered_with_one_sentence(
 def test_a_flag_that_is_not_understood_is_answered_with_one_sentence(
     arguments: tuple[str, ...], words: str
 ) -> None:
-    assert_refused(here(*arguments), words, f"`rspo {arguments[0]} --help` explains all options.")
+    all_options = "--help-all" if arguments[0] == "discover" else "--help"
+    assert_refused(
+        here(*arguments), words, f"`rspo {arguments[0]} {all_options}` explains all options."
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,13 @@ sentence."""
 import contextlib
 import io
 import re
-from typing import TypeVar
+import types
+import typing
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from rspo.errors import InputError
 from rspo.text import shorten
@@ -14,26 +18,18 @@ from rspo.text import shorten
 T = TypeVar("T")
 
 LONGEST = 4200  # characters of a flag with its value; the longest path has 4096
-NUMBERS = {"INT": "a whole number", "FLOAT": "a number"}
 IN_OUR_WORDS = (
     (
-        r"Error parsing (--\S+): invalid literal for int\(\) with base 10: (.+)",
+        r"Error parsing \[?(\S+?)\]?: invalid literal for int\(\) with base 10: (.+)",
         r"\1 is \2, but it must be a whole number.",
     ),
     (
-        r"Error parsing (--\S+): could not convert string to float: (.+)",
+        r"Error parsing \[?(\S+?)\]?: could not convert string to float: (.+)",
         r"\1 is \2, but it must be a number.",
     ),
     (
         r"Error parsing (--\S+): Could not parse .* \[(.+)\] into .*float.*",
         r"\1 is \2, but each must be a number.",
-    ),
-    *(
-        (
-            rf"Error parsing \[?(\S+?)\]?: no type matching {{None}}\|{kind} .* from \[(.+?)\].*",
-            rf"\1 is \2, but it must be {number}.",
-        )
-        for kind, number in NUMBERS.items()
     ),
     (
         r"invalid choice (.+) for argument '(.+)'. Expected one of \((.+)\)\.",
@@ -48,17 +44,51 @@ IN_OUR_WORDS = (
 )
 
 
-def parse(kind: type[T], arguments: list[str], prog: str, default: T | None = None) -> T:
-    """What the arguments say; `default` fills in the rest."""
+REGISTRY = ConstructorRegistry()
+READ = {int: "INT", float: "FLOAT", Path: "PATH", str: "STR"}
+
+
+@REGISTRY.primitive_rule
+def _optional(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """X | None is shown as X; what is not given, or given as `none`, is None."""
+    inner = [kind for kind in typing.get_args(info.type) if kind is not type(None)]
+    union = typing.get_origin(info.type) in (typing.Union, types.UnionType)
+    if not union or len(inner) != 1 or len(typing.get_args(info.type)) != 2:
+        return None
+    kind = inner[0]
+    choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else None
+    if choices is None and kind not in READ:
+        return None
+    read = str if choices else kind
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{{{','.join(choices)}}}" if choices else READ[kind],
+        instance_from_str=lambda words: None if words[0].lower() == "none" else read(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, read),
+        str_from_instance=lambda value: ["none" if value is None else str(value)],
+        choices=choices,
+    )
+
+
+def parse(
+    kind: type[T],
+    arguments: list[str],
+    prog: str,
+    default: T | None = None,
+    *,
+    help: str = "--help",
+) -> T:
+    """What the arguments say; `default` fills in the rest, and `help` is the flag that explains
+    all of them."""
     for word in arguments:
         if len(word) > LONGEST:  # tyro would take minutes to say what else could have been meant
             raise InputError(
-                f"{shorten(repr(word), 60)} is longer than any option. `{prog} --help` explains "
+                f"{shorten(repr(word), 60)} is longer than any option. `{prog} {help}` explains "
                 "all options."
             )
     said = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(said), REGISTRY:
             if default is None:
                 return tyro.cli(kind, args=arguments, prog=prog)
             return tyro.cli(kind, args=arguments, prog=prog, default=default)
@@ -66,7 +96,7 @@ def parse(kind: type[T], arguments: list[str], prog: str, default: T | None = No
         if end.code == 0:  # it was asked for help
             raise
         raise InputError(
-            f"{_sentence(said.getvalue())} `{prog} --help` explains all options."
+            f"{_sentence(said.getvalue())} `{prog} {help}` explains all options."
         ) from None
 
 

@@ -1,5 +1,6 @@
 """The command line: verbs only. Everything it does is one call of the library."""
 
+import contextlib
 import dataclasses
 import io
 import json
@@ -9,6 +10,7 @@ import shlex
 import sys
 import tomllib
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -18,6 +20,8 @@ from rich.console import Console
 
 from rspo.cli.arguments import parse
 from rspo.cli.bench import bench
+from rspo.cli.completion import completion
+from rspo.cli.help import discover_help
 from rspo.core import interrupt
 from rspo.errors import InputError, RspoError, suggestion
 from rspo.text import LONGEST, printable
@@ -224,7 +228,7 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
     class Discover(Config):
         """Find different strategies for one task, and keep each in a run folder as it is found."""
 
-        env: tyro.conf.Positional[str] = ""
+        env: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="ENV")] = ""
         """The environment's name (`rspo list`)."""
         out: Path | None = None
         """Run folder; by default a new one in runs/."""
@@ -256,7 +260,7 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
     if "method" in settings:
         own = settings["method"] if isinstance(settings["method"], dict) else {}
         settings["method"] = {**own, "name": method}
-    asked_for_help = {"-h", "--help"} & set(arguments)
+    asked_for_help = {"-h", "--help", "--help-all"} & set(arguments)
     if not env and not asked_for_help:
         raise InputError(
             "rspo discover needs an environment, such as `rspo discover four-goals-easy`; see "
@@ -265,7 +269,13 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
     start = _start(env or "four-goals-easy", method, arguments, settings)
     default = merge(start, settings, file or "")
     fields = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
-    parsed = parse(Discover, arguments, "rspo discover", Discover(**fields))
+    if asked_for_help - {"--help-all"}:
+        print(discover_help(env, default))
+        sys.exit(0)
+    if asked_for_help:
+        print(_all_of_it(lambda: parse(Discover, ["--help"], "rspo discover", Discover(**fields))))
+        sys.exit(0)
+    parsed = parse(Discover, arguments, "rspo discover", Discover(**fields), help="--help-all")
     config = Config(**{name: getattr(parsed, name) for name in fields})
     return config, parsed.out, parsed.log
 
@@ -282,6 +292,14 @@ def _start(env: str, method: str, arguments: list[str], settings: dict[str, Any]
         given = str(_value_of("--horizon", arguments) or settings.get("horizon"))
         world = adapt(env, int(given) if given.isdigit() and int(given) else None)
     return preset(env, method, world, paper="--paper" in arguments)
+
+
+def _all_of_it(explain: Callable[[], Any]) -> str:
+    """What tyro explains, with the method's name under the flag that everyone uses."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        explain()
+    return said.getvalue().rstrip().replace("--method.name STR", "--method NAME    ")
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -481,7 +499,7 @@ def _check_play(options: Play, count: int) -> None:
         )
 
 
-VERBS = {
+VERBS: dict[str, Callable[[list[str]], int]] = {
     "list": list_,
     "discover": discover,
     "resume": resume,
@@ -490,6 +508,7 @@ VERBS = {
     "report": report,
     "watch": watch,
     "bench": bench,
+    "completion": lambda arguments: completion(arguments, VERBS),
 }
 
 USAGE = """\
@@ -498,12 +517,13 @@ rspo: discover many different good strategies for one task
 usage: rspo COMMAND ...
 
   list                      environments and methods
-  discover ENV              find strategies; --help shows every setting
+  discover ENV              find strategies; --help explains the settings that matter
   resume RUN                go on with an interrupted run
   evaluate RUN [--json]     play every strategy anew
   play RUN [STRATEGY]       watch a strategy, by number or name; --gif, --mp4, --svg draw it
   report RUN [RUN ...]      make the page that shows a run, or compares several
   watch RUN                 follow a run in the browser while it goes on
   bench NAME                make a table or figure of the paper; --list shows them all
+  completion SHELL          make bash, zsh or fish complete all of this
 
 Try: rspo discover four-goals-easy"""

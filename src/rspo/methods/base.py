@@ -113,7 +113,7 @@ class Method:
     the other."""
 
     name: str = "pg"
-    """The method's name (`rspo list`); `--method NAME` for short."""
+    """The method's name (`rspo list`)."""
 
     kind: ClassVar[Kind] = "iterative"
     needs: ClassVar[tuple[Need, ...]] = ()
