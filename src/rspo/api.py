@@ -17,7 +17,7 @@ from rspo.core import interrupt
 from rspo.core.devices import cores, use_cores
 from rspo.core.typed import quoted
 from rspo.envs import decoration
-from rspo.envs.base import AnyEnv, HostEnv
+from rspo.envs.base import AnyEnv
 from rspo.errors import InputError, NoRendererError, RspoWarning
 from rspo.keywords import Keywords
 from rspo.methods.base import Method
@@ -78,7 +78,7 @@ def discover(
     check_log(log, None if out is None else Path(out))
     named, horizon = called(env, name), settings.get("horizon", config and config.horizon)
     world = adapt(env, _whole_steps(horizon))
-    if isinstance(world, HostEnv) or not built_in(world):
+    if not built_in(world):
         compilation_cache()
         check_env(world)
     if config is None:

@@ -13,7 +13,7 @@ own where the environment can be made by name, else in threads.
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -25,6 +25,9 @@ from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
 
 class World:
     """What both kinds may say about themselves; all of it is optional."""
+
+    compiled: ClassVar[bool]
+    """Whether it is stepped inside of compiled programs."""
 
     @property
     def title(self) -> str:
@@ -90,6 +93,14 @@ class World:
 class Env(eqx.Module, World):
     """What the author of a JAX environment writes: `spec`, `reset` and `step`."""
 
+    compiled: ClassVar[bool] = True
+
+    @property
+    def state_numbers(self) -> int:
+        """How many numbers a state has."""
+        noise = jax.ShapeDtypeStruct((self.spec.reset_noise,), np.float32)
+        return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(self.reset, noise)[0]))
+
     @property
     @abc.abstractmethod
     def spec(self) -> Spec: ...
@@ -145,6 +156,13 @@ class Camera(NamedTuple):
 
 class HostEnv(World, abc.ABC):
     """What the author of a host environment writes: `spec` and `batch`."""
+
+    compiled: ClassVar[bool] = False
+
+    @property
+    def state_numbers(self) -> int:
+        """About how many numbers a recorded state has: nobody knows before."""
+        return 2 * self.spec.obs_size
 
     name: str | None = None
     """What `rspo.make` makes the very same by, in any process; None if nothing does."""

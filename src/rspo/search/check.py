@@ -55,8 +55,9 @@ def check_needs(method: Method, env: AnyEnv) -> None:
 
 
 def built_in(env: AnyEnv) -> bool:
-    """Whether it is one of rspo's own, which need not be tried before each run."""
-    return type(env).__module__.startswith("rspo.envs.")
+    """Whether it is one of rspo's own in JAX, which need not be tried before each run: those on
+    the host may wrap anyone's."""
+    return env.compiled and type(env).__module__.startswith("rspo.envs.")
 
 
 def _spec_problems(spec: Spec) -> list[str]:
@@ -233,7 +234,7 @@ def _host_problems(env: HostEnv) -> list[str]:
     if problems := _number_problems(np.array(seen), np.array(earned)):
         return problems
     warn_outside(env, np.array(seen))
-    if not built_in(env) and _is_decorated(env):
+    if not type(env).__module__.startswith("rspo.envs.") and _is_decorated(env):
         _decorate(env, _played_through(env, lanes, seeds[which]))
     return []
 

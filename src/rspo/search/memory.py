@@ -16,7 +16,7 @@ import numpy as np
 
 from rspo.config import Config
 from rspo.core.devices import PIECE, player_count
-from rspo.envs.base import AnyEnv, Env, HostEnv
+from rspo.envs.base import AnyEnv
 from rspo.errors import InputError
 
 FLOAT = 4  # bytes
@@ -115,13 +115,11 @@ class Estimate:
     def __init__(self, env: AnyEnv, config: Config, learning: bool = True) -> None:
         self.learning, self.host, self.spec, self.config = (
             learning,
-            isinstance(env, HostEnv),
+            not env.compiled,
             env.spec,
             config,
         )
-        self.state = (
-            env.spec.obs_size * 2 if isinstance(env, HostEnv) else _state_size(env)
-        )  # a guess of floats
+        self.state = env.state_numbers
         key = jax.random.key(0)
         self.remembered = _floats(jax.eval_shape(lambda: config.method.memory(env.spec, key)))
 
@@ -136,10 +134,10 @@ class Estimate:
         hidden, layers, devices = config.ppo.hidden, config.ppo.layers, jax.device_count()
         outputs = self.spec.action_space.n + len(config.method.channels(config.iterations))
         body = self.spec.obs_size * hidden + (layers - 1) * hidden**2 + layers * hidden
+        body += (config.ppo.memory == "gru") * 6 * hidden * (hidden + 1)
         weights = 2 * body + (hidden + 1) * outputs
-        return 4 * weights * devices + config.iterations * (weights + self.remembered) * (
-            2 + devices
-        )
+        found = config.iterations * (weights + self.remembered) * (2 + devices)
+        return 4 * weights * devices * config.plan.members + found
 
     def training(self, config: Config) -> float:
         """Floats of one update, on all devices: what is played, scored and learned from."""
@@ -153,6 +151,7 @@ class Estimate:
             on_each += samples * (
                 2 * (spec.obs_size + self._action + 3 + 2 * channels) + ppo.epochs
             )
+        on_each *= config.plan.members  # all of them play before any learns
         part = samples // ppo.minibatches
         # Both networks' activations of what is learned from at once, and their gradients.
         on_each += _piece(_share(part, part)) * 3 * ppo.layers * ppo.hidden
@@ -234,11 +233,6 @@ def _share(samples: int, episodes: int) -> int:
 def _piece(samples: int) -> int:
     """How many of them go through a network at once."""
     return PIECE if samples % PIECE == 0 else samples
-
-
-def _state_size(env: Env) -> int:
-    noise = jax.ShapeDtypeStruct((env.spec.reset_noise,), np.float32)
-    return _floats(jax.eval_shape(env.reset, noise)[0])
 
 
 def _floats(tree: Any) -> int:
