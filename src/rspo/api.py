@@ -38,6 +38,7 @@ from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
 from rspo.search.loop import Found, Position, Tools, evaluation_key, search
 from rspo.search.pictures import pictures, strategies_played
 from rspo.search.population import authors_diversity_of, diversity_of
+from rspo.search.settled import over
 from rspo.text import counted
 
 CHECKPOINT_SECONDS = 5.0
@@ -284,7 +285,7 @@ def _carry_out(
             for event in search(collect, config, archive, start):
                 # What was trained to the end is kept before it is played, described and drawn: that
                 # may fail.
-                trained = isinstance(event, Found) or len(event.rows[0]) == config.training.updates
+                trained = isinstance(event, Found) or over(config, event.rows)
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
                     saved = time.monotonic()

@@ -9,6 +9,7 @@ class PPOKeywords(TypedDict, total=False):
 
     batch: int
     updates: int
+    settled: int
     epochs: int
     minibatches: int
     learning_rate: float

@@ -158,7 +158,7 @@ def test_threshold_is_alpha_times_the_cross_entropy_of_random_play(measure, padd
         rivals.append(key)
         return uniform_policy(3)
 
-    delta, random_return = make_threshold(collector(env), EPISODES, padding, rival, measure)(
+    delta, random_return, _ = make_threshold(collector(env), EPISODES, padding, rival, measure)(
         policy, 0.0, key
     )
     assert len(rivals) == 1
@@ -172,7 +172,7 @@ def test_threshold_is_alpha_times_the_cross_entropy_of_random_play(measure, padd
 def test_the_threshold_of_returns_is_alpha_times_the_distance_of_random_play(least):
     measure, key = Measure(of="return", alpha=0.3, least=least), jax.random.key(5)
     policy, random = plain.random_policy(np.random.default_rng(1), actions=3), uniform_policy(3)
-    delta, _ = make_threshold(collector(Clock()), EPISODES, "count", lambda key: random, measure)(
+    delta, *_ = make_threshold(collector(Clock()), EPISODES, "count", lambda key: random, measure)(
         policy, 0.7, key
     )
     played = collect(Clock(), random, EPISODES, jax.random.split(key)[1])

@@ -146,3 +146,35 @@ def test_what_differs_is_never_written_alike(one, other, kind):
     assert float(first.rstrip("%")) == pytest.approx(
         one * scale * (100 if kind == "%" else 1), rel=6e-3, abs=0.51
     )
+
+
+@pytest.mark.parametrize(
+    ("earned", "spread", "status"),
+    [
+        (1.1, 0.0, "novel"),
+        (1.1, 1.0, "weak"),
+        (1.24, 1.0, "weak"),
+        (1.25, 1.0, "novel"),
+        (1.0, 9.0, "failed"),
+        (0.5, 9.0, "failed"),
+    ],
+)
+def test_a_first_policy_that_is_hardly_better_than_random_play_is_weak(earned, spread, status):
+    verdict = judge(evaluation(earned, "up"), archive(), RANDOM, spread)
+    assert verdict.status == status
+    assert verdict.good == (status == "novel")
+    if status == "weak":
+        assert verdict.reason.startswith(f"hardly better than random play: earns {earned:.3g}")
+
+
+def test_a_weak_policy_sets_no_bar_and_takes_no_name():
+    """The next one is judged as if it were the first."""
+    kept = archive(("weak", 1.1, "up"))
+    found = evaluation(5.0, "up", accepted_by=(1.0,))
+    assert judge(found, kept, RANDOM, 1.0).status == "novel"
+    assert judge(evaluation(1.1, "up", accepted_by=(1.0,)), kept, RANDOM, 1.0).status == "weak"
+    assert (
+        judge(evaluation(1.1, "up", accepted_by=(1.0,)), archive(FIRST), RANDOM, 9.0).status
+        == "failed"
+    )
+    assert kept.distinct == 0

@@ -16,6 +16,9 @@ class PPO:
     """Environment steps in one update: batch / horizon whole episodes side by side."""
     updates: Annotated[int, Within(1, 10**9)] = 200
     """Updates in one iteration."""
+    settled: Annotated[int, Within(0, 10**6)] = 0
+    """An iteration may end early when over this many updates its return has not changed, and
+    nothing was rejected; 0: never. The learning rate is then not yet at its end."""
     epochs: Count = 4
     """Passes over a batch."""
     minibatches: Annotated[int, Within(1, 10**8)] = 1

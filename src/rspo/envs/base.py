@@ -206,15 +206,18 @@ class HostEnv(World, abc.ABC):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Whole episodes, eight or more, of about 8192 steps in all."""
+        """Whole episodes, eight or more, of about 8192 steps in all, and no more updates than it
+        takes; numbers that lie between -1 and 1 stay as they are."""
+        unit = self.bounds is not None and bool((np.abs(self.bounds) <= 1).all())
         episodes = max(round(8192 / self.spec.horizon / 8), 1) * 8
         return {
             "ppo": {
                 "batch": episodes * self.spec.horizon,
+                "settled": 10,
                 "epochs": 10,
                 "minibatches": 8,
                 "entropy_coefficient": 0.01,
-                "normalize_obs": True,
+                "normalize_obs": not unit,
                 "normalize_reward": True,
                 "padding": "restart" if self.can_restart else "count",
             },

@@ -82,7 +82,7 @@ class Evaluation(TypedDict):
 
 class Strategy(TypedDict):
     index: int
-    status: Literal["novel", "duplicate", "failed"]
+    status: Literal["novel", "duplicate", "weak", "failed"]
     reason: NotRequired[str]
     attempt: int
     threshold: float

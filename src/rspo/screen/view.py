@@ -17,7 +17,7 @@ from rspo.search.archive import Archive, Strategy
 from rspo.search.loop import Found, Position
 from rspo.text import LONGEST, NAME, counted, printable
 
-STYLES = {"novel": "green", "duplicate": "yellow", "failed": "red"}
+STYLES = {"novel": "green", "duplicate": "yellow", "weak": "yellow", "failed": "red"}
 PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal
 
 
@@ -61,7 +61,7 @@ class View:
 
     def show(self, event: Position | Found) -> None:
         if isinstance(event, Found):
-            self.console.print(self._sentence(event.strategy))
+            self.console.print(self._sentence(event))
             return
         row = _over_members(event)
         accepted = f"  accepted {row['accepted']:4.0%}" if "accepted" in row else ""
@@ -75,14 +75,17 @@ class View:
     def say(self, text: str) -> None:
         self.console.print(printable(text, LONGEST))
 
-    def _sentence(self, strategy: Strategy) -> Text:
-        found = strategy.evaluation
+    def _sentence(self, event: Found) -> Text:
+        strategy, found = event.strategy, event.strategy.evaluation
+        updates = len(event.rows)
+        settled = f"  settled after {counted(updates, 'update')}" if updates < self.updates else ""
+        clock = _clock(time.monotonic() - self.started)
         name = f" '{printable(found.descriptor, NAME)}'" if found.descriptor else ""
         return Text.assemble(
             f"iteration {strategy.index + 1}/{self.config.iterations}  ",
             _status(strategy),
             f"{name}  return {found.return_mean:.3f} (greedy {found.greedy_return_mean:.3f})  "
-            f"accepted {found.accepted:.0%}  {_clock(time.monotonic() - self.started)} so far",
+            f"accepted {found.accepted:.0%}{settled}  {clock} so far",
             f"\n  {printable(strategy.reason, LONGEST)}" if strategy.status != "novel" else "",
         )
 

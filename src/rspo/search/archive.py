@@ -18,7 +18,7 @@ from rspo.methods.references import References
 from rspo.search.evaluation import Evaluation
 from rspo.text import NAME, counted, printable
 
-Status = Literal["novel", "duplicate", "failed"]
+Status = Literal["novel", "duplicate", "weak", "failed"]
 LEAST_PLACES = 8
 
 

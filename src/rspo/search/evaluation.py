@@ -121,20 +121,23 @@ def make_threshold(
     padding: Padding,
     rival: Callable[[Array], Any],
     measure: Measure,
-) -> Callable[[Policy, float, Array], tuple[Array, Array]]:
+) -> Callable[[Policy, float, Array], tuple[Array, Array, Array]]:
     """`threshold(policy, its mean return, key)`: delta = alpha * D(rival, policy) from
-    `rival(key)`'s play, and that play's return."""
+    `rival(key)`'s play, and that play's return, its mean and its deviation over episodes."""
 
     @jax.jit
-    def score(policy: Policy, mean_return: Array, trajectory: Trajectory) -> tuple[Array, Array]:
+    def score(
+        policy: Policy, mean_return: Array, trajectory: Trajectory
+    ) -> tuple[Array, Array, Array]:
         if measure.delta is None:
             delta = automatic_threshold(policy, mean_return, trajectory, measure)
         else:
             delta = jnp.asarray(measure.delta)
-        return delta.astype(jnp.float32), trajectory.returns.mean()
+        returns = trajectory.returns
+        return delta.astype(jnp.float32), returns.mean(), returns.mean(-1).std()
 
     @collect.program
-    def threshold(policy: Policy, mean_return: float, key: Array) -> tuple[Array, Array]:
+    def threshold(policy: Policy, mean_return: float, key: Array) -> tuple[Array, Array, Array]:
         rival_key, play_key = jax.random.split(key)
         return score(
             policy, mean_return, collect(rival(rival_key), episodes, play_key, padding=padding)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from rspo.search.archive import Archive, Status
 from rspo.search.evaluation import Evaluation
 
+WEAK = 0.25  # deviations of random play's return: a first policy that gains less is weak
+
 
 class Verdict(NamedTuple):
     """The three answers, all from fresh episodes, and what they rest on."""
@@ -18,28 +20,40 @@ class Verdict(NamedTuple):
     new: bool
     """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first
     one is new whatever it shows. Where an environment has no names, distance must do."""
+    weak: bool = False
+    """Of the first one: it beats random play, but hardly. Such a policy is not good, and sets no
+    bar for others."""
     reason: str = ""
     """Why the status is what it is, in a few words with the numbers that decided."""
 
     @property
     def status(self) -> Status:
         if not self.good:
-            return "failed"
+            return "weak" if self.weak else "failed"
         return "novel" if self.distant and self.new else "duplicate"
 
 
-def judge(evaluation: Evaluation, archive: Archive, random_return: float) -> Verdict:
+def judge(
+    evaluation: Evaluation, archive: Archive, random_return: float, random_std: float = 0.0
+) -> Verdict:
     settings = archive.config.judge
-    earlier = [strategy for strategy in archive if strategy.status != "failed"]
+    earlier = [strategy for strategy in archive if strategy.status not in ("failed", "weak")]
     same = [s.index for s in earlier if s.descriptor == evaluation.descriptor]
     bar = random_return
     if earlier:
         bar += settings.quality * (earlier[0].evaluation.return_mean - random_return)
+    beats = evaluation.return_mean > random_return
+    weak = not earlier and beats and evaluation.return_mean < bar + WEAK * random_std
     verdict = Verdict(
-        good=evaluation.return_mean >= bar if earlier else evaluation.return_mean > bar,
+        good=evaluation.return_mean >= bar if earlier else beats and not weak,
+        weak=weak,
         distant=all(accepted >= settings.accept for accepted in evaluation.accepted_by),
         new=evaluation.descriptor is None or not earlier or (evaluation.clear and not same),
     )
+    if verdict.weak:
+        own, random = apart(evaluation.return_mean, random_return)
+        hardly = f"hardly better than random play: earns {own}, not {random}, ± {random_std:.3g}"
+        return verdict._replace(reason=hardly)
     if not verdict.good:
         return verdict._replace(reason=_too_little(evaluation.return_mean, bar, bool(earlier)))
     if verdict.status == "duplicate":

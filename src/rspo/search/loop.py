@@ -28,8 +28,9 @@ from rspo.search.archive import Archive, Strategy, capacity
 from rspo.search.evaluation import make_evaluator, make_threshold
 from rspo.search.judge import Verdict, judge
 from rspo.search.recording import Recording
+from rspo.search.settled import EVERY, over
 
-ROWS = 10  # updates in one call of the jitted program, at most
+ROWS = EVERY  # updates in one call of the jitted program, at most
 SECONDS = 2.0  # that it should take, so that whoever asks it to stop need not wait for long
 Row = dict[str, Any]
 
@@ -209,13 +210,14 @@ def _train(
 ) -> Generator[Position, None, Position]:
     """Train to the end of the round, a few updates at a time."""
     config, plan = tools.config, tools.plan
-    if int(position.state.update) == config.training.updates:
+    if over(config, position.rows):
         return position
     references = jax.device_put(tools.references(archive))
     own = _each_its_own(keys(config, position.round, position.attempt).train, plan.members)
     kept = int(references.mask.sum()) if plan.members == 1 else plan.members
     advance = tools.trainer_for(archive).advance
-    while (done := int(position.state.update)) < config.training.updates:
+    while not over(config, position.rows):
+        done = int(position.state.update)
         count = min(tools.pace.count, ROWS - done % ROWS, config.training.updates - done)
         with tools.pace.of(count):
             state, table = jax.block_until_ready(advance(position.state, references, own, count))
@@ -227,8 +229,7 @@ def _train(
         _check_finite(config, position.round, [row for one in rows for row in one[-count:]], state)
         position = position._replace(state=state, rows=rows)
         done += count
-        finished = done == config.training.updates
-        if done % ROWS == 0 or finished or tools.pace.slow or interrupt.asked():
+        if done % ROWS == 0 or over(config, rows) or tools.pace.slow or interrupt.asked():
             yield position
     return position
 
@@ -300,9 +301,9 @@ def _finish(
     policy = tools.playing(trained, place.latent)
     evaluation, recording = tools.evaluate(policy, tools.references(archive), own.evaluate)
     interrupt.check()
-    threshold, random_return = tools.threshold(policy, evaluation.return_mean, own.threshold)
+    threshold, *random = tools.threshold(policy, evaluation.return_mean, own.threshold)
     interrupt.check()
-    verdict = judge(evaluation, archive, float(random_return))
+    verdict = judge(evaluation, archive, *map(float, random))
     strategy = Strategy(
         index=len(archive),
         status=verdict.status,

@@ -1,0 +1,105 @@
+"""When an iteration may end early: by hand, and as a property of the rows alone."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rspo
+from product import same
+from rspo.config import Config
+from rspo.search.settled import EVERY, over, settled
+from worlds import Bandit
+
+RISEN = [0.0, 2.0, 5.0, 8.0, *[10.0] * 20]
+
+
+def rows(returns, accepted=None):
+    shares = [1.0] * len(returns) if accepted is None else accepted
+    return [{"return": r, "accepted": a} for r, a in zip(returns, shares, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("returns", "accepted", "wanted"),
+    [
+        (RISEN, None, True),
+        (RISEN[:19], None, False),  # fewer than two windows
+        (RISEN[:20], None, False),  # of which the first has seen it rise
+        ([0.0] * 20, None, False),  # nothing learned yet
+        ([5.0, *np.random.default_rng(0).normal(5, 1, 39)], None, False),  # no more than chance
+        (np.arange(40.0), None, False),  # still rising
+        ([0.0, *[10.0] * 20, *[7.0] * 10], None, False),  # falling
+        (RISEN, [1.0] * 23 + [0.9], False),  # something is rejected still
+        (RISEN, [0.0] * 14 + [0.96] * 10, True),
+        ([-400.0, *[-20.0] * 25], None, True),  # returns may be below 0
+    ],
+)
+def test_by_hand(returns, accepted, wanted):
+    assert settled(rows(list(returns), accepted), 10) == wanted
+
+
+def test_methods_without_a_filter_have_nothing_to_reject():
+    assert settled([{"return": r} for r in RISEN], 10)
+
+
+@given(
+    returns=st.lists(st.floats(-100, 100), min_size=20, max_size=40),
+    scale=st.floats(0.1, 100),
+    shift=st.floats(-100, 100),
+)
+def test_units_of_reward_do_not_matter(returns, scale, shift):
+    """But for rounding, where a comparison is as good as equal."""
+    first, other = (settled(rows(list(r)), 10) for r in (returns, np.array(returns) * 4.0))
+    assert first == other
+    values = np.array(returns) * scale + shift
+    near = settled(rows([0.0, *[1.0] * 30]), 10), settled(rows([shift, *[shift + scale] * 30]), 10)
+    assert near == (True, True)
+    assert settled(rows(list(values)), 10) in (True, False)
+
+
+def config(updates, window):
+    base = Config("probe")
+    return dataclasses.replace(
+        base, ppo=dataclasses.replace(base.ppo, updates=updates, settled=window)
+    )
+
+
+def test_it_is_decided_after_every_tenth_update_of_all_members():
+    good, bad = rows([0.0, *[1.0] * 39]), rows([0.0] * 40)
+    assert not over(config(100, 10), [good[:20]])  # of which the first is still below
+    assert over(config(100, 10), [good[:30]])
+    assert not over(config(100, 10), [good[:25]])
+    assert over(config(100, 10), [good[:30], good[:30]])
+    assert not over(config(100, 10), [good, bad])
+    assert not over(config(100, 0), [good])
+    assert over(config(40, 0), [bad])
+    assert EVERY == 10
+
+
+def test_a_run_ends_early_and_goes_on_to_the_same_result(tmp_path):
+    """Killed in the middle, or extended: as if nothing had happened."""
+    learner = {"updates": 200, "settled": 10, "batch": 64, "hidden": 8, "learning_rate": 3e-2}
+    settings = {"ppo": learner, "judge": {"episodes": 32}, "method": "pg", "quiet": True}
+    env = Bandit((0.0, 1.0, 0.2))
+    straight = rspo.discover(env, iterations=2, out=tmp_path / "a", **settings)
+    lengths = [
+        len((tmp_path / "a/strategies" / f"{i:03d}" / "metrics.jsonl").read_text().splitlines())
+        for i in range(2)
+    ]
+    assert all(length < 200 and length % EVERY == 0 for length in lengths), lengths
+    rspo.discover(env, iterations=1, out=tmp_path / "b", **settings)
+    extended = rspo.resume(tmp_path / "b", env=env, iterations=2, quiet=True)
+    stopped = rspo.discover(
+        env,
+        iterations=2,
+        out=tmp_path / "c",
+        on_update=lambda update: update.update >= 15,
+        **settings,
+    )
+    assert stopped.interrupted
+    resumed = rspo.resume(tmp_path / "c", env=env, quiet=True)
+    for other in (extended, resumed):
+        assert [s.evaluation for s in other] == [s.evaluation for s in straight]
+        assert all(same(a.policy, b.policy) for a, b in zip(straight, other, strict=True))
