@@ -29,9 +29,10 @@ class Judge:
     accept: Share = 0.5
     """It keeps its distance if at least this share of its sampled episodes is accepted by each kept
     policy."""
-    references: Literal["all", "novel"] = "all"
-    """Which policies later iterations must differ from: every one (the paper), or only those judged
-    novel."""
+    references: Literal["all", "distant", "novel"] = "all"
+    """Which policies later iterations must differ from: every one (the paper); those that are good
+    and keep their distance, so that one that repeats another adds no constraint; or only those
+    judged novel, for which the environment's names count too."""
     attempts: Count = 1
     """How often an iteration may be trained, each time from other weights, until its policy is good
     and keeps its distance; the last attempt stays."""

@@ -52,7 +52,7 @@ class JudgeKeywords(TypedDict, total=False):
     episodes: int
     quality: float
     accept: float
-    references: Literal["all", "novel"]
+    references: Literal["all", "distant", "novel"]
     attempts: int
 
 

@@ -105,6 +105,21 @@ TEMPLATE = jax.eval_shape(lambda: jax.tree.map(jnp.asarray, strategy(0).policy))
 MEMORY = {"w": jax.ShapeDtypeStruct((2,), jnp.float32)}
 
 
+def test_a_policy_that_repeats_another_is_no_reference_unless_all_are():
+    """By distance alone: neither names nor the verdict that they enter count."""
+    near = dataclasses.replace(
+        strategy(1, "duplicate"),
+        evaluation=dataclasses.replace(evaluation(1.0, "goal 1"), accepted_by=(0.4,)),
+    )
+    far = dataclasses.replace(
+        strategy(2, "duplicate"),
+        evaluation=dataclasses.replace(evaluation(1.0, "goal 0"), accepted_by=(0.5, 0.9)),
+    )
+    config = dataclasses.replace(CONFIG, judge=Judge(references="distant"))
+    found = Archive(config, [strategy(0), near, far, strategy(3, "failed")])
+    assert [kept.index for kept in found.kept] == [0, 2]
+
+
 @pytest.mark.parametrize("references", ["all", "novel"])
 def test_references_hold_the_kept_policies_in_order_and_zeros_after_them(references):
     archive = filled("novel", "duplicate", "failed", "novel", references=references)

@@ -33,8 +33,9 @@ class Updates(TypedDict):
     updates: int
 
 
-class References(TypedDict):
-    references: Literal["all", "novel"]
+class Judge(TypedDict):
+    references: Literal["all", "distant", "novel"]
+    accept: float
 
 
 class Method(TypedDict):
@@ -51,7 +52,7 @@ class Settings(TypedDict):
     seed: int
     iterations: int
     ppo: Updates
-    judge: References
+    judge: Judge
     method: Method
     measure: Measure
 
@@ -197,12 +198,16 @@ class RunFolder:
 
     def references(self, strategy: Found) -> list[Found]:
         """The earlier policies that this one was compared with, in the order of its `distance`."""
-        earlier = self.strategies[: strategy.index]
-        return (
-            earlier
-            if self.config["judge"]["references"] == "all"
-            else [s for s in earlier if s.status == "novel"]
-        )
+        earlier, judge = self.strategies[: strategy.index], self.config["judge"]
+        distant = lambda s: min(s.evaluation["accepted_by"], default=1.0) >= judge["accept"]
+        references = judge["references"]
+        match references:
+            case "all":
+                return earlier
+            case "distant":
+                return [s for s in earlier if s.status != "failed" and distant(s)]
+            case "novel":
+                return [s for s in earlier if s.status == "novel"]
 
 
 def read_run(path: Path) -> RunFolder:

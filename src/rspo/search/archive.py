@@ -262,7 +262,15 @@ class Archive(Sequence[Strategy]):
     @property
     def kept(self) -> list[Strategy]:
         """Those that later policies must differ from (`judge.references`)."""
-        return [s for s in self if self.config.judge.references == "all" or s.status == "novel"]
+        judge = self.config.judge
+        distant = lambda s: all(share >= judge.accept for share in s.evaluation.accepted_by)
+        match judge.references:
+            case "all":
+                return list(self)
+            case "distant":
+                return [s for s in self if s.status != "failed" and distant(s)]
+            case "novel":
+                return [s for s in self if s.status == "novel"]
 
 
 def capacity(kept: int) -> int:
