@@ -208,5 +208,6 @@ TASKS = {
     "walker2d": _robot(alpha=0.9),
     "humanoid": _robot(alpha=1.0),
     "2m_vs_1z": _skirmish(4, 0.5, PPO(batch=15900, updates=314, epochs=1)),
+    "3m": _skirmish(4, 0.5, PPO(batch=15960, updates=314, epochs=5)),
     "2c_vs_64zg": _skirmish(6, 0.3, PPO(batch=16000, updates=625, epochs=5)),
 }

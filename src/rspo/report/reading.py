@@ -200,14 +200,11 @@ class RunFolder:
         """The earlier policies that this one was compared with, in the order of its `distance`."""
         earlier, judge = self.strategies[: strategy.index], self.config["judge"]
         distant = lambda s: min(s.evaluation["accepted_by"], default=1.0) >= judge["accept"]
-        references = judge["references"]
-        match references:
-            case "all":
-                return earlier
-            case "distant":
-                return [s for s in earlier if s.status != "failed" and distant(s)]
-            case "novel":
-                return [s for s in earlier if s.status == "novel"]
+        if judge["references"] == "all":
+            return earlier
+        if judge["references"] == "distant":
+            return [s for s in earlier if s.status != "failed" and distant(s)]
+        return [s for s in earlier if s.status == "novel"]
 
 
 def read_run(path: Path) -> RunFolder:
