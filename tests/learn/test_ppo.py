@@ -320,11 +320,11 @@ def test_the_objectives_own_term_is_added_once():
     rng = np.random.default_rng(0)
     policy = plain.random_policy(rng, channels=CHANNELS)
     batch, config = random_batch(rng, policy, (3, 2, 2)), PPO(epochs=1)
-    own = lambda policies, samples: 4.0 * policies.actor.net.biases[-1].sum()
-    joint = ppo.Joint(own, alone(samples_of(batch)))
+    own = lambda policies, samples, key: 4.0 * policies.actor.net.biases[-1].sum()
+    joint = ppo.Joint(own, alone(samples_of(batch)), jax.random.key(0))
     results = [updated(config, summing(), policy, batch, 0.0, term) for term in (None, joint)]
     (_, (without, _), before), (_, (actor, _), after) = results
-    assert float(after["loss"] - before["loss"]) == pytest.approx(float(own(policy, ())), rel=1e-4)
+    assert float(after["loss"] - before["loss"]) == pytest.approx(float(own(policy, (), None)), rel=1e-4)
     np.testing.assert_allclose(actor.net.biases[-1] - without.net.biases[-1], 4.0, rtol=1e-4)
     assert_close(actor.net.weights, without.net.weights)
 
@@ -346,14 +346,19 @@ def test_each_pass_shows_every_sample_once_to_the_methods_own_term(epochs, minib
         random_batch(rng, policy, (4, 4, 2), 1.0),
         PPO(epochs=epochs, minibatches=minibatches),
     )
-    seen = []
+    seen, drawn = [], []
 
-    def own(policies, samples):
+    def own(policies, samples, key):
         assert samples.reward.shape == (1, 32 // minibatches)
-        jax.debug.callback(lambda *rows: seen.append(rows), samples.view.obs[0], samples.reward[0])
+        jax.debug.callback(
+            lambda *rows: seen.append(rows[:2]) or drawn.append(float(rows[2])),
+            samples.view.obs[0],
+            samples.reward[0],
+            jax.random.uniform(key),
+        )
         return (policies.actor.net.biases[-1][:, 0] * samples.reward.sum(1)).sum()
 
-    joint = ppo.Joint(own, alone(samples_of(batch)))
+    joint = ppo.Joint(own, alone(samples_of(batch)), jax.random.key(0))
     results = [updated(config, summing(), policy, batch, 0.0, term) for term in (None, joint)]
     jax.effects_barrier()
     (_, (without, _), _), (_, (actor, _), _) = results
@@ -361,7 +366,7 @@ def test_each_pass_shows_every_sample_once_to_the_methods_own_term(epochs, minib
     np.testing.assert_allclose(
         extra, [epochs * batch.advantage.sum(), 0, 0, 0], rtol=1e-3, atol=1e-4
     )
-    assert len(seen) == epochs * minibatches
+    assert len(seen) == len(set(drawn)) == epochs * minibatches  # and each has its own key
     obs, reward = (np.concatenate(column) for column in zip(*seen, strict=True))
     for part in range(epochs):
         rows = slice(32 * part, 32 * part + 32)

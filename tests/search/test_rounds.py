@@ -36,8 +36,7 @@ class Doors(Method):
     def plan(self, policies: int) -> Plan:
         return Plan(latents=policies)
 
-    @property
-    def latent_size(self) -> int:
+    def latent_size(self, plan: Plan) -> int:
         return 2
 
     def context(self, state: Any, key: Array, episodes: int) -> Array:

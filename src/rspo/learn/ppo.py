@@ -172,9 +172,11 @@ def _predicted(policy: Policy, lesson: Lesson) -> tuple[Distribution, Array]:
 class Joint(NamedTuple):
     """A loss of all members together, and the samples that its minibatches are taken from."""
 
-    loss: Callable[[Policy, Samples], Array]
+    loss: Callable[[Policy, Samples, Array], Array]
     samples: Samples  # [P, T, N, A, ...], or of whole episodes [P, 1, N, A, T, ...]
-    whole: bool  # whether they are whole episodes, which are not divided into minibatches
+    key: Array
+    # whether they are whole episodes, which are not divided into minibatches
+    whole: bool = False
 
 
 def update(
@@ -211,36 +213,42 @@ def update(
         return sum_over_samples(part_gradient, part, (nets, bare, bonus, count))
 
     def one_step(
-        carry: tuple[Any, Any], now: tuple[Lesson, Array, Any]
+        carry: tuple[Any, Any], now: tuple[Lesson, Array, Any, Any]
     ) -> tuple[tuple[Any, Any], dict[str, Array]]:
-        (nets, opt_states), (part, counts, samples) = carry, now
+        (nets, opt_states), (part, counts, samples, key) = carry, now
         gradient, metrics = each_member(own_gradient, nets, bare, part, counts)
         if joint is not None:
             samples = jax.tree.map(_flat, joint.samples if joint.whole else samples)
             extra, slope = jax.value_and_grad(
-                lambda nets: joint.loss(assemble(nets, rest), samples)
+                lambda nets: joint.loss(assemble(nets, rest), samples, key)
             )(nets)
             gradient = jax.tree.map(jnp.add, gradient, slope)
             metrics["loss"] += extra
         updates, opt_states = each_member(optimizer.update, gradient, opt_states)
         return (optax.apply_updates(nets, updates), opt_states), metrics
 
-    def one_epoch(carry: tuple[Any, Any], order: Array) -> tuple[tuple[Any, Any], dict[str, Array]]:
+    def one_epoch(
+        carry: tuple[Any, Any], now: tuple[Array, Any]
+    ) -> tuple[tuple[Any, Any], dict[str, Array]]:
+        order, draws = now
         samples = None if joint is None or joint.whole else joint.samples
         if config.minibatches == 1:
             counts = each_member(lambda one: jnp.maximum(one.counted.sum(), 1.0), lessons)
-            return one_step(carry, (lessons, counts, samples))
+            key = None if draws is None else draws[0]
+            return one_step(carry, (lessons, counts, samples, key))
         parts = _minibatches(config, (lessons, samples), order)
         # All counts at once: in every step there would be one more barrier of all devices, for a
         # number each.
         counts = jnp.maximum(parts[0].counted.reshape(*parts[0].counted.shape[:2], -1).sum(-1), 1.0)
-        carry, metrics = jax.lax.scan(one_step, carry, (parts[0], counts, parts[1]))
+        carry, metrics = jax.lax.scan(one_step, carry, (parts[0], counts, parts[1], draws))
         return carry, jax.tree.map(lambda x: x[-1], metrics)
 
     size = lessons.counted[0].size // (lessons.counted.shape[-1] if sequences else 1)
     order = each_member(lambda key: orders(config, size, key), keys).swapaxes(0, 1)
+    steps = (config.epochs, config.minibatches)
+    draws = None if joint is None else jax.random.split(joint.key, steps)
     carry = ((policies.actor, policies.critic), opt_states)
-    (nets, opt_states), metrics = jax.lax.scan(one_epoch, carry, order)
+    (nets, opt_states), metrics = jax.lax.scan(one_epoch, carry, (order, draws))
     return assemble(nets, policies), opt_states, jax.tree.map(lambda x: x[-1], metrics)
 
 

@@ -29,7 +29,7 @@ def init_state(setup: Setup, method: Method, settings: PPO, keys: Array) -> Trai
         policy_key, method_key = jax.random.split(key)
         size = (settings.hidden, settings.layers, settings.normalize_obs)
         policy = init_policy(
-            setup.spec, channels, *size, policy_key, settings.memory, method.latent_size
+            setup.spec, channels, *size, policy_key, settings.memory, method.latent_size(setup.plan)
         )
         opt_state = ppo.make_optimizer(settings).init((policy.actor, policy.critic))
         returns = init_normalizer(channels) if settings.normalize_reward else None
@@ -84,7 +84,8 @@ def _play(
     def one(i: Any) -> Trajectory:
         own = member((state.policy, state.method), i)
         key = _update_keys(keys[i], state.update)[0]
-        context_key, play_key = (key, key) if not method.latent_size else jax.random.split(key)
+        latents = method.latent_size(setup.plan) > 0
+        context_key, play_key = jax.random.split(key) if latents else (key, key)
         latent = method.context(own[1], context_key, episodes)
         return collect(own[0], episodes, play_key, padding=settings.padding, latent=latent)
 
@@ -157,8 +158,8 @@ def _joint(
     samples = each_member(lambda played: played.samples, data)._replace(extra=extra)
     if whole:
         samples = each_member(lambda one: chunked(one, data.reward.shape[1]), samples)
-    loss = lambda policies, part: method.loss(state.method, policies, part, rivals, key)
-    return ppo.Joint(loss, samples, whole)
+    loss = lambda policies, part, key: method.loss(state.method, policies, part, rivals, key)
+    return ppo.Joint(loss, samples, key, whole)
 
 
 def _normalized(policy: Policy, played: Trajectory) -> Policy:

@@ -132,14 +132,13 @@ class Method:
         """How this many policies come about."""
         return Plan(rounds=policies)
 
-    @property
-    def latent_size(self) -> int:
+    def latent_size(self, plan: Plan) -> int:
         """Numbers that a policy sees beside its observation."""
-        return 0
+        return plan.latents if self.kind == "latent" else 0
 
     def latents(self, plan: Plan) -> Array:
         """The latents that become strategies of their own: [plan.latents, latent_size]."""
-        return jnp.eye(plan.latents, self.latent_size)
+        return jnp.eye(plan.latents, self.latent_size(plan))
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
         """The reward streams, each a channel, given room for `capacity` rivals."""
@@ -166,8 +165,8 @@ class Method:
         self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
     ) -> Array:
         """An auxiliary loss of all members together, once per minibatch. Leaves have a leading axis
-        P: each member's own learners, policy and minibatch; rivals are those of `score`, [P, R].
-        Samples are [P, B], or episodes [P, N A, T] where policies have a memory or the method sees
+        P: each member's own learners, policy and minibatch; rivals are those of `score`, [P, R];
+        the key is another one for every minibatch. Samples are [P, B], or episodes [P, N A, T] where policies have a memory or the method sees
         `whole_episodes`."""
         return jnp.zeros(())
 

@@ -86,11 +86,8 @@ def kept_shapes(config: Config, spec: Spec) -> tuple[Policy, Any]:
     """The shapes of a kept policy and of what the method remembers of it, without any device
     work."""
     policy = jax.eval_shape(lambda state: member(state.policy, 0), training_shapes(config, spec, 0))
-    context = (
-        jax.ShapeDtypeStruct((config.method.latent_size,), jnp.float32)
-        if config.method.latent_size
-        else None
-    )
+    size = config.method.latent_size(config.plan)
+    context = jax.ShapeDtypeStruct((size,), jnp.float32) if size else None
     policy = dataclasses.replace(policy, critic=None, context=context)
     return policy, jax.eval_shape(lambda: config.method.memory(spec, jax.random.key(0)))
 
@@ -189,8 +186,8 @@ class Tools:
     def playing(self, policy: Policy, latent: int) -> Policy:
         """A policy as it is kept: without critic, and with the latent that it plays, where it has
         one."""
-        size = self.config.method.latent_size
-        context = self.config.method.latents(self.plan)[latent] if size else None
+        method = self.config.method
+        context = method.latents(self.plan)[latent] if method.latent_size(self.plan) else None
         return dataclasses.replace(policy, critic=None, context=context)
 
     def begin(self, archive: Archive, round: int, attempt: int) -> Position:
