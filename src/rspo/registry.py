@@ -161,6 +161,9 @@ METHODS = MethodRegistry(
             "rspo.methods.pbt_ce:PBTCE",
             "a population, each far from the others by cross-entropy",
         ),
+        "dvd": Entry(
+            "rspo.methods.dvd:DvD", "a population whose actions span a volume, by a bandit's leave"
+        ),
     },
 )
 

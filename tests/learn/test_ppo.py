@@ -324,7 +324,9 @@ def test_the_objectives_own_term_is_added_once():
     joint = ppo.Joint(own, alone(samples_of(batch)), jax.random.key(0))
     results = [updated(config, summing(), policy, batch, 0.0, term) for term in (None, joint)]
     (_, (without, _), before), (_, (actor, _), after) = results
-    assert float(after["loss"] - before["loss"]) == pytest.approx(float(own(policy, (), None)), rel=1e-4)
+    assert float(after["loss"] - before["loss"]) == pytest.approx(
+        float(own(policy, (), None)), rel=1e-4
+    )
     np.testing.assert_allclose(actor.net.biases[-1] - without.net.biases[-1], 4.0, rtol=1e-4)
     assert_close(actor.net.weights, without.net.weights)
 

@@ -17,7 +17,7 @@ from rspo.core.types import Samples
 from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Plan, Setup
 from rspo.methods.pbt_ce import PBTCE
-from rspo.methods.references import Measure, live_rivals
+from rspo.methods.references import Measure, live_rivals, step_nll
 from rspo.rollout.collector import collector
 from worlds import Rooms
 
@@ -33,7 +33,11 @@ def rivals_of(policies):
 @partial(jax.jit, static_argnums=0)
 def loss(method, policies, samples):
     """With rivals made of the very policies that are learned."""
-    return method.loss((), policies, samples, rivals_of(policies), jax.random.key(0))
+    rivals = rivals_of(policies)
+    nll = lambda policy, _, samples: step_nll(policy, samples, Measure())
+    surprise = each_member(lambda one, own: one.each_of(nll, own, one.mask), rivals, samples)
+    samples = samples._replace(extra=surprise.sum(-1) / surprise.shape[0])
+    return method.loss((), policies, samples, rivals, jax.random.key(0))
 
 
 gradient = jax.jit(jax.grad(loss, argnums=1), static_argnums=0)
@@ -88,6 +92,19 @@ def test_the_loss_and_its_gradient_are_those_of_the_formula_and_rivals_are_held_
     # others would as well.
     np.testing.assert_allclose(found.actor.net.biases[-1], slopes, rtol=1e-3, atol=1e-4)
     assert not any(leaf.any() for leaf in jax.tree.leaves(found.critic))
+
+
+@pytest.mark.parametrize("cap", [None, 1.5])
+def test_the_score_hands_on_how_surprised_the_others_are(cap):
+    rng = np.random.default_rng(1)
+    policies = [plain.random_policy(rng) for _ in range(MEMBERS)]
+    played = plain.random_trajectory(rng, padding=False)
+    stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *policies)
+    rivals = live_rivals(stacked, jnp.asarray(1), Measure(cap=cap))
+    score = PBTCE().score((), jax.tree.map(jnp.asarray, played), rivals, 0.0)
+    nll = [plain.step_nll(policies[j], played, cap) for j in (0, 2)]
+    np.testing.assert_allclose(score.extra, sum(nll) / MEMBERS, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(score.reward[..., 0], played.reward)
 
 
 def test_without_a_weight_nothing_is_asked():

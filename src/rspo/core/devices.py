@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -74,6 +75,34 @@ def share(leaf: Array, axis: int) -> Array:
         return leaf
     spec = PartitionSpec(*(None,) * axis, "cores")
     return jax.lax.with_sharding_constraint(leaf, NamedSharding(mesh(), spec))
+
+
+def after(tree: Any, earlier: Any) -> Any:
+    """The same tree, once all of `earlier` is known.
+
+    Devices that exchange something in two places of a program at once may each wait for the other
+    in another place, for ever. XLA keeps no order among such places in a program from its cache, so
+    the later one has to need what the earlier one gives.
+    """
+    signs = [jnp.ravel(leaf)[:1].sum() for leaf in jax.tree.leaves(earlier)]
+    broken = jnp.isnan(sum(signs, jnp.zeros(())))
+    return jax.tree.map(lambda leaf: jnp.where(broken, jnp.zeros_like(leaf), leaf), tree)
+
+
+def gathered(tree: Any) -> Any:
+    """All of a batch, leaves [P, T, N, ...], for every device, in a single exchange."""
+    if jax.device_count() == 1:
+        return tree
+    leaves, structure = jax.tree.flatten(tree)
+    rows = [leaf.astype(jnp.float32).reshape(*leaf.shape[:3], -1) for leaf in leaves]
+    ends = np.cumsum([row.shape[-1] for row in rows])[:-1]
+    together = jax.lax.with_sharding_constraint(jnp.concatenate(rows, axis=-1), everywhere())
+    parts = jnp.split(together, ends, axis=-1)
+    back = [
+        part.reshape(leaf.shape).astype(leaf.dtype)
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(structure, back)
 
 
 def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any) -> Any:

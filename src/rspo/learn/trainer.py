@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.core.devices import everywhere, map_samples, share
+from rspo.core.devices import after, everywhere, gathered, map_samples, share
 from rspo.core.learning import PPO
 from rspo.core.members import each_member, member
 from rspo.core.policies import Normalizer, Policy, init_normalizer, init_policy
 from rspo.core.sequences import chunked
-from rspo.core.types import Trajectory
+from rspo.core.types import Samples, Trajectory
 from rspo.learn import ppo
 from rspo.methods.base import Learner, Method, Setup, TrainState
 from rspo.methods.references import Measure, References, live_rivals
@@ -129,35 +129,37 @@ def _learn(
         advantage, target = ppo.advantages(settings, values, played, score, channels)
         lesson = _lesson(policy, played, advantage, target, score.weight)
         lesson = _sequences(settings, lesson, played, carry) if policy.recurrent else lesson
-        return lesson, returns, metrics, score.extra
+        samples = played.samples._replace(extra=score.extra)
+        return lesson, returns, metrics, samples
 
     learned_from = (members, state.policy, state.method, state.returns, data)
-    lessons, returns, metrics, extra = each_member(prepare, *learned_from)
+    lessons, returns, metrics, samples = each_member(prepare, *learned_from)
     rivals = each_member(partial(rivals_of, state.policy), members)
+    joint_samples = after(samples, (metrics, lessons.advantage.sum()))
     policies, opt_states, more = ppo.update(
         settings,
         state.policy,
         state.opt_state,
         lessons,
         ppo.entropy_coefficient(settings, state.update),
-        _joint(method, state, data, extra, rivals, update_keys[0, 1]),
+        _joint(method, state, joint_samples, rivals, update_keys[0, 1]),
         update_keys[:, 0],
     )
-    policies = each_member(_normalized, policies, data)
-    learners = method.update(state.method, data, rivals, update_keys[0, 1])
+    policies = each_member(_normalized, policies, after(data, more))
+    learners = method.update(state.method, after(data, policies), rivals, update_keys[0, 1])
     return TrainState(policies, opt_states, learners, returns, state.update + 1), metrics | more
 
 
 def _joint(
-    method: Method, state: TrainState, data: Trajectory, extra: Any, rivals: References, key: Array
+    method: Method, state: TrainState, samples: Samples, rivals: References, key: Array
 ) -> ppo.Joint | None:
     """What members learn together, where the method has such a loss."""
     if type(method).loss is Method.loss:
         return None
     whole = state.policy.recurrent or method.whole_episodes
-    samples = each_member(lambda played: played.samples, data)._replace(extra=extra)
+    samples = gathered(samples)
     if whole:
-        samples = each_member(lambda one: chunked(one, data.reward.shape[1]), samples)
+        samples = each_member(lambda one: chunked(one, samples.reward.shape[1]), samples)
     loss = lambda policies, part, key: method.loss(state.method, policies, part, rivals, key)
     return ppo.Joint(loss, samples, key, whole)
 

@@ -5,11 +5,13 @@ of the paper).
     D(pi_i, pi_j) = E_{pi_i} [ -log pi_j(a | s) ]
 
 All n members learn side by side; there is no filter. The gradient of D is a score function: grad
-log pi_i(a | s) times -log pi_j(a | s), the others held still.
+log pi_i(a | s) times -log pi_j(a | s), the others held still as they were when the batch was
+played.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -18,7 +20,7 @@ from rspo.core.members import each_member
 from rspo.core.policies import Policy
 from rspo.core.sequences import replayed
 from rspo.core.types import Samples, Trajectory
-from rspo.methods.base import Method, Plan, Score
+from rspo.methods.base import Kind, Method, Plan, Score, Settings
 from rspo.methods.references import References
 
 
@@ -29,6 +31,11 @@ class PBTCE(Method):
     beta: float = 1e-3
     """Weight of the cross-entropy; with larger ones of 1 to 1e-3 the paper saw no convergence."""
 
+    kind: ClassVar[Kind] = "population"
+    # A density of continuous actions has no bound: a member that sharpens would drown the task.
+    tuned: ClassVar[Mapping[str, Settings]] = {"robots": {"measure": {"cap": 30.0}}}
+    paper: ClassVar[Mapping[str, Settings]] = tuned
+
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)
 
@@ -36,17 +43,17 @@ class PBTCE(Method):
         self, state: Any, data: Trajectory, rivals: References, progress: Array | float
     ) -> Score:
         score = super().score(state, data, rivals, progress)
-        distance = rivals.distance(data, rivals.step_nll(data)).mean((0, 1))
-        return score._replace(metrics={"distance_to": distance})
+        nll = rivals.step_nll(data)
+        metrics = {"distance_to": rivals.distance(data, nll).mean((0, 1))}
+        return score._replace(metrics=metrics, extra=nll.sum(-1) / rivals.capacity)
 
     def loss(
         self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
     ) -> Array:
-        return each_member(self._own_loss, policies, minibatch, rivals).sum()
+        return each_member(self._own_loss, policies, minibatch).sum()
 
-    def _own_loss(self, policy: Policy, samples: Samples, rivals: References) -> Array:
+    def _own_loss(self, policy: Policy, samples: Samples) -> Array:
         """-beta / n * mean of log pi_i(a) * sum_j -log pi_j(a)."""
-        surprise = rivals.nll_of(samples).sum(-1) / rivals.capacity
         log_prob = replayed(policy, samples).log_prob(samples.action)
         count = jnp.maximum(samples.counted.sum(), 1)
-        return -self.beta * (log_prob * surprise * samples.counted).sum() / count
+        return -self.beta * (log_prob * samples.extra * samples.counted).sum() / count

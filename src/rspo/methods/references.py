@@ -126,12 +126,6 @@ class References(eqx.Module):
         last = jnp.max(jnp.where(self.mask, jnp.arange(1, self.capacity + 1), 0))
         return jnp.moveaxis(jax.lax.fori_loop(0, last, fill, empty), 0, -1)
 
-    def nll_of(self, samples: Samples) -> Array:
-        """-log pi_j(a | s) of samples [B], or [B, T] of whole episodes, with a last axis R."""
-        return self.each_of(
-            lambda policy, _, samples: step_nll(policy, samples, self.measure), samples, self.mask
-        )
-
     def distance(self, trajectory: Trajectory, nll: Array) -> Array:
         """How far every trajectory, its steps' NLL given, is from every kept policy: [N, A, R]."""
         if self.measure.of == "return":

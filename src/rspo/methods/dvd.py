@@ -1,0 +1,140 @@
+"""Diversity via determinants (DvD, Parker-Holder et al., NeurIPS 2020; a baseline of the paper).
+
+    (1 - l) sum_i J(pi_i) + l log det K        K_ij = exp(-mean |phi_i - phi_j|^2)
+
+phi_i are a member's actions in states that all members are asked about: means of Gaussians,
+log-probabilities of choices. A bandit chooses l from two arms by whether the population's mean
+return grows.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.core.distributions import Categorical, Gaussian, MultiCategorical
+from rspo.core.members import count, each_member, member
+from rspo.core.policies import Policy
+from rspo.core.sequences import replayed
+from rspo.core.settings import Count, Share, Within
+from rspo.core.types import Samples, Trajectory
+from rspo.methods.bandit import Window, init_window, thompson
+from rspo.methods.base import Kind, Method, Plan, Score, Setup
+from rspo.methods.references import References
+
+JITTER = 0.01  # share of the identity in the kernel, which bounds log det and its slope
+CLIP = 2.0  # deviations beyond which an embedding counts no more
+SAME = 0.1  # members whose actions differ by less than this are as good as the same
+BEST_OF = 5  # mean returns that the next one must beat
+
+
+class Chooser(eqx.Module):
+    """The bandit over the weights of diversity; the same for every member."""
+
+    window: Window
+    arm: Array  # [] in use in this update
+    before: Array  # [] in use in the last one, to be judged by what is played now
+    returns: Array  # [BEST_OF] the population's mean returns of late
+
+
+@dataclass(frozen=True)
+class DvD(Method):
+    """Settings of DvD."""
+
+    weight: Share = 0.5
+    """Weight of diversity, if the bandit chooses it and not 0; the task's is 1 less this."""
+    states: Count = 20
+    """States in which the members' actions are compared, drawn anew for every minibatch."""
+    window: Count = 50
+    """Updates that the bandit looks back on."""
+    random: Annotated[int, Within(0, 10**6)] = 6
+    """First updates, in which the bandit chooses at random."""
+
+    kind: ClassVar[Kind] = "population"
+
+    def plan(self, policies: int) -> Plan:
+        return Plan(members=policies)
+
+    def init(self, setup: Setup, key: Array) -> Chooser:
+        nothing = jnp.full(BEST_OF, -jnp.inf)
+        return Chooser(init_window(self.window), jnp.asarray(0), jnp.asarray(-1), nothing)
+
+    def _weight(self, state: Chooser) -> Array:
+        return jnp.asarray([0.0, self.weight])[state.arm]
+
+    def score(
+        self, state: Any, data: Trajectory, rivals: References, progress: Array | float
+    ) -> Score:
+        score = super().score(state, data, rivals, progress)
+        weight = self._weight(state)
+        metrics = {"diversity_weight": weight}
+        return score._replace(weight=(1 - weight) * score.weight, metrics=metrics)
+
+    def loss(
+        self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
+    ) -> Array:
+        everyone = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), minibatch)
+        embeddings = _embeddings(policies, everyone, self.states, key)
+        return -self._weight(member(states, 0)) * log_volume(standardized(embeddings))
+
+    def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
+        earned = each_member(lambda played: played.returns.mean(), data).mean()
+        after = self._judged(member(states, 0), earned, key)
+        size = count(states)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape)), after)
+
+    def _judged(self, chooser: Chooser, earned: Array, key: Array) -> Chooser:
+        """After the weight of the last update has shown what it leads to."""
+        best = chooser.returns.max()
+        success = jnp.where(earned > best, 1.0, jnp.where(earned == best, 0.5, 0.0))
+        window = chooser.window.record(chooser.before[None], success[None])
+        returns = jnp.concatenate([chooser.returns[1:], earned[None]])
+        return Chooser(window, thompson(window, 2, self.random, key), chooser.arm, returns)
+
+
+def _embeddings(policies: Policy, samples: Samples, states: int, key: Array) -> Array:
+    """What each member does in the same states, drawn from all that count: [P, states, n]. Of
+    policies with memory each state is a step of another episode, which they replay."""
+    draw_key, step_key = jax.random.split(key)
+    sequences = samples.counted.ndim > 1
+    counted = samples.counted.astype(jnp.float32)
+    chances = counted.sum(1) if sequences else counted
+    which = jax.random.categorical(draw_key, jnp.log(chances), shape=(states,))
+    shared = jax.tree.map(lambda leaf: leaf[which], samples)
+    if not sequences:
+        return each_member(lambda policy: embedding(policy, shared), policies)
+    step = jax.random.categorical(step_key, jnp.log(shared.counted.astype(jnp.float32)))
+    pick = lambda leaf: jnp.take_along_axis(leaf, step[:, None, None], axis=1)[:, 0]
+    return each_member(lambda policy: pick(embedding(policy, shared)), policies)
+
+
+def embedding(policy: Policy, samples: Samples) -> Array:
+    """A policy's means, or its log-probabilities of the choices that are allowed: [..., n]."""
+    played = replayed(policy, samples)
+    if isinstance(played, Gaussian):
+        return played.mean
+    choice = played.each if isinstance(played, MultiCategorical) else played
+    assert isinstance(choice, Categorical)
+    allowed = True if choice.mask is None else choice.mask
+    return jnp.where(allowed, choice.log_probs, 0.0).reshape(*samples.reward.shape, -1)
+
+
+def standardized(embeddings: Array) -> Array:
+    """Each number in deviations from the population's mean, clipped: [P, ...].
+
+    Mean and deviation are held still in the gradient: with them every two members would stay two
+    deviations apart, however they move.
+    """
+    mean, variance = jax.lax.stop_gradient((embeddings.mean(0), embeddings.var(0)))
+    return jnp.clip((embeddings - mean) / jnp.sqrt(variance + SAME**2), -CLIP, CLIP)
+
+
+def log_volume(embeddings: Array) -> Array:
+    """log det of the kernel of embeddings [P, ...]."""
+    flat = embeddings.reshape(embeddings.shape[0], -1)
+    kernel = jnp.exp(-jnp.square(flat[:, None] - flat[None]).mean(-1))
+    eye = jnp.eye(kernel.shape[0])
+    return jnp.linalg.slogdet((1 - JITTER) * kernel + JITTER * eye)[1]
