@@ -214,4 +214,4 @@ def test_a_name_that_no_file_can_have() -> None:
 
 
 def test_a_very_long_mistake_is_answered_at_once() -> None:
-    assert_refused(here("x" * 10**6), "Unknown command 'xxx", "Allowed: discover, ")
+    assert_refused(here("x" * 10**6), "Unknown command 'xxx", "Allowed: bench, ")

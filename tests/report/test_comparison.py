@@ -111,7 +111,7 @@ def test_who_did_best_is_said(runs: list[Path], tmp_path: Path) -> None:
     level = [f"{name} (2)" for name in labels]
     assert words(lead).startswith(
         "On average over seeds, no method stands out in distinct strategies: "
-        f"{level[0]}, {level[1]} and {level[2]} and no method stands out in the best return: "
+        f"{level[0]}, {level[1]} and {level[2]}, and no method stands out in the best return: "
     )
     commands = words(find(find(root, "details")[0], "code")[0])
     assert commands.startswith(f"# {runs[0]} # from Python")

@@ -100,6 +100,11 @@ def test_episodes_that_show_no_one_strategy_are_novel_only_at_first():
         ),
         (
             [FIRST],
+            evaluation(5.0, "down", accepted_by=(0.0,)),
+            "strategy 0 accepts none of its episodes, and 50% are needed",
+        ),
+        (
+            [FIRST],
             evaluation(5.0, "up", accepted_by=(0.499,)),
             "does the same as strategy 0; strategy 0 accepts only 49.9% of its episodes, and 50.0%"
             " are needed",

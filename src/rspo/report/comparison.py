@@ -109,7 +109,7 @@ def _found(groups: Sequence[Group]) -> str:
             f"best return is {earned}."
         )
     said = [_leaders(distinct, "distinct strategies"), _leaders(returns, "the best return")]
-    return f"On average over seeds, {' and '.join(said)}."
+    return f"On average over seeds, {', and '.join(said)}."
 
 
 def _leaders(values: Mapping[Group, Sequence[float]], what: str) -> str:

@@ -84,7 +84,8 @@ def _not_new(
     if not verdict.distant:
         index, accepted = _nearest(evaluation, archive)
         own, needed = apart(accepted, archive.config.judge.accept, "%")
-        yield f"strategy {index} accepts only {own} of its episodes, and {needed} are needed"
+        few = f"only {own}" if accepted else "none"
+        yield f"strategy {index} accepts {few} of its episodes, and {needed} are needed"
 
 
 def _new(

@@ -176,7 +176,7 @@ def test_the_report_shows_names_numbers_and_drawings(
     for drawing in [*folder.glob("*.svg"), *folder.glob("*.png")]:
         drawing.unlink()
     write_report(folder)
-    assert "data:image" not in (folder / "report.html").read_text()
+    assert '<img src="data:image' not in (folder / "report.html").read_text()
 
 
 def test_resuming_draws_anew_and_photographs_where_it_can(
