@@ -12,12 +12,15 @@ import pytest
 from axe_core_python.selenium import Axe
 from test_report import forge, write_part
 
+import rspo
 from browser import chromium, needs_browser, requests, screenshot, show
 from pages import Linkage, Undrawn, make_run
+from picture_worlds import make_walk
 from product import rewritten
 from rspo.envs.base import Env
 from rspo.report import write_comparison, write_report
 from rspo.report.watch import serving
+from rspo.runs import store
 
 DOMAINS: dict[str, str | Env] = {
     "four-goals-easy": "four-goals-easy",
@@ -462,3 +465,40 @@ while (walker.nextNode()) {
 }
 return [weak, count];
 """
+
+
+def test_an_environments_own_pictures_are_in_the_still_picture_and_move(
+    driver: Any, tmp_path: Path
+) -> None:
+    """One that shows itself: nine moments before anything plays, then picture by picture."""
+    settings = {
+        "iterations": 2,
+        "ppo": {"updates": 1, "batch": 48, "epochs": 1, "minibatches": 1, "hidden": 8},
+        "judge": {"episodes": 4},
+    }
+    rspo.discover(make_walk, name="a walk", horizon=6, out=tmp_path / "run", quiet=True, **settings)
+    page = tmp_path / "run" / "report.html"
+    show(driver, page)
+    screenshot(driver, "a walk")
+    assert_silent(driver, page)
+    stills = all_of(driver, ".card .still")
+    assert len(stills) == 2
+    assert all(len(still.find_elements("css selector", "svg")) == 9 for still in stills)
+    one(driver, "#play-all").click()  # pause
+    figure = all_of(driver, ".card .player")[0]
+    canvas = figure.find_element("css selector", "canvas")
+    back, forward = (
+        figure.find_element("css selector", f"[data-do={do}]") for do in ("back", "forward")
+    )
+    seen = set()
+    for _ in range(6):
+        back.click()
+    for _ in range(6):
+        seen.add(picture(driver, canvas))
+        forward.click()
+    arrays, _ = store.read_arrays(tmp_path / "run/strategies/000/episodes.safetensors")
+    assert len(seen) == len(set(arrays["0.obs"][:6, 0, 0].tolist())) > 1
+    box = driver.execute_script(
+        "const b = arguments[0].getBoundingClientRect(); return b.width / b.height", canvas
+    )
+    assert abs(box - 133 / 20) < 0.3

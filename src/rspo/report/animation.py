@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rspo.report.reading import Found, RunFolder
+from rspo.report.still import film_id
 from rspo.text import printable
 
 BUDGET = 3_500_000  # characters of all animations of a page together
@@ -88,15 +89,17 @@ def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
         packed = {name: _packed(strategy.arrays[f"{n}.{name}"]) for name in _names(strategy, n)}
         film = _film(strategy, n)
         if film and len(film["data"]) > budget:
+            if chosen:
+                break
             film = {}  # what was observed is shown instead
-        if film:
-            packed = {"total": packed["total"]}
-        elif any("film" in episode for episode in chosen.values()):
-            continue  # one episode in pictures and another in numbers would be a riddle
+        packed = {"total": packed["total"]} if film else packed
         size = sum(len(array["data"]) for array in packed.values()) + len(film.get("data", ""))
         if chosen and size > budget:
             break
         budget -= size
+        if film and n == 0:  # its pictures are in the still picture
+            film = {name: value for name, value in film.items() if name != "data"}
+            film["id"] = film_id(strategy.index)
         kinds = {"kinds": [(role, printable(label)) for role, label in facts[n].get("kinds", ())]}
         rest = {name: value for name, value in facts[n].items() if name != "film"}
         chosen[n] = {**rest, **(kinds if "kinds" in facts[n] else {}), "packed": packed}

@@ -32,9 +32,11 @@ class Bars:
     """What to write below the first and the last."""
 
 
-def card(run: RunFolder, strategy: Found, shown: int, extent: float) -> dict[str, Any]:
+def card(
+    run: RunFolder, strategy: Found, shown: int, extent: float, *, filmed: bool = False
+) -> dict[str, Any]:
     """A strategy as the template wants it; `shown` of its episodes are in the page, and drawn
-    up to `extent`."""
+    up to `extent`, or in the environment's own pictures."""
     found = strategy.evaluation
     sampled, drawn = found["sampled_descriptor"], curves(run, strategy)
     return {
@@ -51,7 +53,7 @@ def card(run: RunFolder, strategy: Found, shown: int, extent: float) -> dict[str
             f"Animation of strategy {strategy.index}, {strategy.status}; "
             "the facts are in the text below it"
         ),
-        "still": still(strategy, extent),
+        "still": still(strategy, extent, filmed=filmed),
         "novelty": _novelty(run, strategy),
         "choices": _choices(strategy),
         "forces": _forces(strategy),

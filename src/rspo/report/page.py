@@ -30,9 +30,10 @@ def run_page(run: RunFolder, watched: str | None = None) -> str:
     """`report.html` as text; or, where `rspo watch` shows it, the page of this version."""
     shown = animations(run)
     counts = {item["index"]: len(item["episodes"]) for item in shown["strategies"]}
+    filmed = {item["index"] for item in shown["strategies"] if "film" in item["episodes"][0]}
     cards = [
-        card(run, strategy, counts.get(strategy.index, 0), shown["extent"])
-        for strategy in run.strategies
+        card(run, one, counts.get(one.index, 0), shown["extent"], filmed=one.index in filmed)
+        for one in run.strategies
     ]
     drawn = drawings(run)
     updates = max((len(strategy.rows) for strategy in run.strategies), default=0)

@@ -1,6 +1,7 @@
 """A strategy's still picture, in its own colour: the way that its agents went, key frames of its
 limbs, or lanes of what it observed and did. It is there before any script runs, and on paper."""
 
+import base64
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from rspo.report.reading import Found
 
 SIDE = 280  # of the picture, and of all lengths below
 JUMP = 0.5  # a longer step between two moments is no way that was gone
+FILMED = 3  # pictures of the environment's own side by side, and as many below one another
 KEYS = 6  # frames, in two columns or in three
 MARGIN = 0.06  # around them, in the plane
 LANE = 28
@@ -27,8 +29,9 @@ class Still:
     drawing: str
 
 
-def still(strategy: Found, extent: float) -> Still | None:
-    """Of its first recorded episode; `extent` is half the side of what is drawn of the plane."""
+def still(strategy: Found, extent: float, *, filmed: bool = False) -> Still | None:
+    """Of its first recorded episode, in the environment's own pictures if it is `filmed`; `extent`
+    is half the side of what is drawn of the plane."""
     if not strategy.episodes or not strategy.episodes["episodes"]:
         return None
     arrays = {
@@ -36,12 +39,53 @@ def still(strategy: Found, extent: float) -> Still | None:
         for name, array in strategy.arrays.items()
         if name.startswith("0.")
     }
+    if filmed:
+        facts = strategy.episodes["episodes"][0]["film"]
+        return _moments(facts, arrays["film"].tobytes(), strategy.index)
     if "place" not in arrays:
         return _lanes(arrays["obs"], arrays["action"], strategy.index)
     scene = _Scene(strategy.episodes, arrays)
     parts = _keys(scene) if "end" in arrays else _ways(scene, extent)
     own = svg.element("g", *parts, class_=svg.colour_class(strategy.index))
     return Still(SIDE, own)
+
+
+def film_id(index: int) -> str:
+    """By which the page finds the pictures of a strategy's first episode: they are in it once."""
+    return f"film-{index}"
+
+
+def _moments(film: dict[str, int], data: bytes, index: int) -> Still:
+    """Some of the environment's own pictures in rows, as wide and as high together as one of them
+    will be when it moves."""
+    width, height, number = film["width"], film["height"], film["pictures"]
+    side, high = SIDE / FILMED, SIDE / FILMED * height / width
+    whole = svg.element(
+        "image",
+        id=film_id(index),
+        href=f"data:image/png;base64,{base64.b64encode(data).decode()}",
+        width=width,
+        height=height * number,
+    )
+    parts = [svg.element("defs", whole)]
+    for n, moment in enumerate(np.linspace(0, number - 1, FILMED**2).round().astype(int).tolist()):
+        across, down = n % FILMED * side, n // FILMED * high
+        parts.append(
+            svg.element(
+                "svg",
+                svg.element("use", href=f"#{film_id(index)}"),
+                x=across,
+                y=down,
+                width=side,
+                height=high,
+                viewBox=f"0 {moment * height} {width} {height}",
+            )
+        )
+        parts.append(
+            svg.element("rect", x=across, y=down, width=side, height=high, class_="moment")
+        )
+    own = svg.element("g", *parts, class_=svg.colour_class(index))
+    return Still(round(FILMED * high), own)
 
 
 class _Scene:

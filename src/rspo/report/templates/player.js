@@ -216,7 +216,8 @@
     if (!film.image) {
       film.image = new Image();
       film.image.onload = () => redraw();
-      film.image.src = `data:image/png;base64,${film.data}`;
+      // Those of a first episode are in its still picture.
+      film.image.src = film.data ? `data:image/png;base64,${film.data}` : document.getElementById(film.id).href.baseVal;
     }
     if (!film.image.complete || !film.image.naturalWidth) return;
     const at = Math.round((t / Math.max(episode.frames - 1, 1)) * (film.pictures - 1));
