@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rspo.core import svg
+from rspo.core.types import STRIPS
 from rspo.report.reading import Found
 
 SIDE = 280  # of the picture, and of all lengths below
@@ -20,6 +21,7 @@ MARGIN = 0.06  # around them, in the plane
 LANE = 28
 LANES = 10  # as many are as high as the picture is wide
 MOMENTS = 100  # of a lane
+FLAT = (*STRIPS, "line", "health", "shield", "shot", "splash")  # what has a length and is no limb
 OBSERVED, DONE = "o", "a"
 
 
@@ -45,7 +47,8 @@ def still(strategy: Found, extent: float, *, filmed: bool = False) -> Still | No
     if "place" not in arrays:
         return _lanes(arrays["obs"], arrays["action"], strategy.index)
     scene = _Scene(strategy.episodes, arrays)
-    parts = _keys(scene) if "end" in arrays else _ways(scene, extent)
+    limbs = any(role not in FLAT for role, _ in scene.limbs)
+    parts = _keys(scene) if limbs else _ways(scene, extent)
     own = svg.element("g", *parts, class_=svg.colour_class(strategy.index))
     return Still(SIDE, own)
 
@@ -104,6 +107,12 @@ class _Scene:
         role, label = self.kinds[self.kind[moment, slot] - 1]
         return role, label
 
+    @property
+    def limbs(self) -> list[tuple[str, str]]:
+        """Role and label of all that ever has a length."""
+        long = (self.place != self.end).any(-1)
+        return [self.kinds[kind - 1] for kind in np.unique(self.kind[long]) if kind]
+
     def there(self, moment: int) -> list[int]:
         return [slot for slot in range(self.kind.shape[1]) if self.kind[moment, slot]]
 
@@ -121,8 +130,11 @@ def _ways(scene: _Scene, extent: float) -> Iterator[str]:
     agents = [slot for slot in first if scene.role(0, slot)[0] == "agent"]
     moving = agents or [slot for slot in first if np.ptp(scene.place[:, slot], axis=0).any()]
     for slot in first:
-        if slot not in moving:
-            role, label = scene.role(0, slot)
+        role, label = scene.role(0, slot)
+        if role == "enemy":
+            at, radius = place(scene.place[0, slot]), scene.size[0, slot] * scale
+            yield svg.disc(*at, radius, class_="enemy")
+        elif slot not in moving and role not in FLAT:
             yield _landmark(role, label, place(scene.place[0, slot]), scene.size[0, slot] * scale)
     for rank, slot in enumerate(moving):
         dash = None if rank == 0 else "5 4"
@@ -203,7 +215,8 @@ def _limb(ends: tuple[tuple[float, float], tuple[float, float]], width: float, k
 def _backdrop(scene: _Scene, place: Place, scale: float) -> Iterator[str]:
     for role, x, y, size, label, end in scene.backdrop:
         if end is not None:
-            yield _limb((place((x, y)), place(end)), max(2 * size * scale, 0.8), "line")
+            kind = role if role in STRIPS else "line"
+            yield _limb((place((x, y)), place(end)), max(2 * size * scale, 0.8), kind)
         else:
             yield _landmark(role, label, place((x, y)), size * scale)
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from rspo.core import svg
-from rspo.core.types import Shape
+from rspo.core.types import STRIPS, Shape
 from rspo.envs.base import AnyEnv, HostEnv, at
 from rspo.envs.given import own_code
 from rspo.errors import InputError
@@ -23,6 +23,8 @@ from rspo.text import NAME, printable
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
 EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]
 GLYPHS = {"agent": "@", "goal": "o", "monster": "M", "apple": "a", "light": "*"}
+GLYPHS |= {"enemy": "e", "ground": ".", "plateau": "=", "ramp": "/", "cliff": "x", "shot": "*"}
+UNSEEN = ("health", "shield", "splash")  # too fine for characters
 
 
 @dataclass(frozen=True)
@@ -76,22 +78,29 @@ def _episode(env: AnyEnv, played: Any, n: int) -> Episode:
     return Episode(scenes, float(played.reward[:, n].sum(0).mean()))
 
 
-def text(scene: Sequence[Shape]) -> str:
-    """A scene as lines of characters."""
+def text(scene: Sequence[Shape], backdrop: Sequence[Shape] = ()) -> str:
+    """A scene as lines of characters, over the terrain of its background."""
     canvas = [[" "] * WIDTH for _ in range(HEIGHT)]
     rows, columns = np.mgrid[0:HEIGHT, 0:WIDTH]
     x = (columns / (WIDTH - 1) * 2 - 1) * EXTENT
     y = (1 - rows / (HEIGHT - 1) * 2) * EXTENT
-    for shape in scene:
-        distance = _distance(shape, x, y)
-        inside = max(abs(shape.x), abs(shape.y)) <= EXTENT
-        # A limb is unbroken: it covers whatever is within half a line of text.
-        reach = max(shape.size, distance.min(), EXTENT / (HEIGHT - 1) if shape.end else 0.0)
-        covered = distance <= reach if inside else np.zeros_like(distance, bool)
-        for row, column in zip(*np.nonzero(covered), strict=True):
+    terrain = [shape for shape in backdrop if shape.role in STRIPS]
+    for shape in (*terrain, *(shape for shape in scene if shape.role not in UNSEEN)):
+        for row, column in zip(*np.nonzero(_covered(shape, x, y)), strict=True):
             canvas[row][column] = GLYPHS.get(shape.role, "*")
     edge = "+" + "-" * WIDTH + "+"
     return "\n".join([edge, *("|" + "".join(line) + "|" for line in canvas), edge])
+
+
+def _covered(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which of these points a shape covers: one at least, if it is in the picture."""
+    if not max(abs(shape.x), abs(shape.y)) <= EXTENT:
+        return np.zeros_like(x, bool)
+    if shape.role in STRIPS and shape.end:
+        return (shape.x <= x) & (x <= shape.end[0]) & (np.abs(y - shape.y) <= shape.size)
+    distance = _distance(shape, x, y)
+    # A limb is unbroken: it covers whatever is within half a line of text.
+    return distance <= max(shape.size, distance.min(), EXTENT / (HEIGHT - 1) if shape.end else 0.0)
 
 
 def _distance(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rspo.core.svg import COLOURS
-from rspo.core.types import Shape
+from rspo.core.types import STRIPS, Shape
 from rspo.errors import InputError, RspoError
 from rspo.runs import store
 from rspo.screen.draw import EXTENT, Episode
@@ -31,7 +31,18 @@ FILLS = {
     "apple": COLOURS[2],
     "light": COLOURS[4],
     "line": EDGE,
+    "ground": "#eee9dc",
+    "plateau": "#d6cbb0",
+    "ramp": "#e3dac5",
+    "cliff": "#8a7f6a",
+    "enemy": COLOURS[3],
+    "health": COLOURS[2],
+    "shield": COLOURS[5],
+    "shot": COLOURS[4],
+    "splash": "#f2c14e",
 }
+FINE_LINES = ("line", "health", "shield", "shot")
+SMALL = ("enemy",)
 LAST = 1000  # milliseconds that the end of an episode stays
 SLOWEST, FASTEST = 60_000, 20  # milliseconds a step that viewers of GIFs keep to
 SLOWEST_TICK = 100  # of an MP4: players are not made for fewer pictures a second
@@ -154,6 +165,8 @@ def _frame(backdrop: Sequence[Shape], scene: Sequence[Shape], title: str) -> Any
     pen = ImageDraw.Draw(large)
     agents, limbs = 0, list(dict.fromkeys(shape.label for shape in scene if shape.role == "limb"))
     for shape in [*backdrop, *scene]:
+        if not math.isfinite(shape.x):
+            continue  # nowhere
         rank = limbs.index(shape.label) % len(COLOURS) if shape.role == "limb" else agents % 2
         agents += shape.role == "agent"
         _draw(pen, shape, FILLS.get(shape.role, COLOURS[rank]))
@@ -165,7 +178,15 @@ def _frame(backdrop: Sequence[Shape], scene: Sequence[Shape], title: str) -> Any
 def _draw(pen: Any, shape: Shape, colour: str) -> None:
     scale = SIDE * FINE / 2 / EXTENT
     place = lambda x, y: ((x + EXTENT) * scale, (EXTENT - y) * scale)
-    radius = max(shape.size * scale, (0.5 if shape.role == "line" else 3.0) * FINE)
+    if shape.role in STRIPS and shape.end:
+        left, right = (
+            place(shape.x, shape.y + shape.size),
+            place(shape.end[0], shape.y - shape.size),
+        )
+        pen.rectangle((*left, *right), fill=colour)
+        return
+    least = 0.5 if shape.role in FINE_LINES else 1.0 if shape.role in SMALL else 3.0
+    radius = max(shape.size * scale, least * FINE)
     ends = [place(shape.x, shape.y)]
     if shape.end is not None:
         ends.append(place(*shape.end))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from rspo.core.types import Shape
 from rspo.envs.base import AnyEnv, HostEnv
 from rspo.errors import InputError
 from rspo.screen import draw
@@ -38,7 +39,7 @@ def play(
     if path is None:
         for strategy, shown in zip(strategies, played, strict=True):
             for episode in shown:
-                show(strategy, episode, speed if sys.stdout.isatty() else None)
+                show(strategy, episode, speed if sys.stdout.isatty() else None, env.backdrop())
         return ""
     if path.suffix.lower() == ".svg":
         draw.save_svg(path, strategies, played)
@@ -72,12 +73,14 @@ def _check(path: Path | None, episodes: int, seed: int, speed: float) -> None:
         raise InputError(f"speed is {speed}, but it must be greater than 0, in steps a second.")
 
 
-def show(strategy: Strategy, episode: Episode, speed: float | None) -> None:
+def show(
+    strategy: Strategy, episode: Episode, speed: float | None, backdrop: Sequence[Shape] = ()
+) -> None:
     """Animate an episode, or print its last moment where there is no terminal (`speed` None)."""
     title = printable(
         f"strategy {strategy.index} ({strategy.status}) {strategy.descriptor or ''}".rstrip(), NAME
     )
-    frames = [draw.text(scene) for scene in episode.scenes]
+    frames = [draw.text(scene, backdrop) for scene in episode.scenes]
     for t, frame in enumerate(frames):
         last = t == len(frames) - 1
         if speed is None and not last:

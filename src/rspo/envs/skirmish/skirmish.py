@@ -1,6 +1,7 @@
 """The skirmishes as an environment."""
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,11 +9,12 @@ import numpy as np
 from jax import Array
 
 from rspo.core.spaces import Discrete
-from rspo.core.types import Descriptor, Spec, Step, Trajectory, View
+from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory, View
 from rspo.envs.base import Env
-from rspo.envs.skirmish import contract, descriptors
+from rspo.envs.skirmish import contract, descriptors, drawing
 from rspo.envs.skirmish.battle import Rules, TargetRule, fight
 from rspo.envs.skirmish.maps import MAPS, Map
+from rspo.envs.skirmish.pictures import strip
 from rspo.envs.skirmish.state import State, fresh
 from rspo.envs.skirmish.units import SLOP
 from rspo.errors import InputError
@@ -116,3 +118,16 @@ class Skirmish(Env):
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The strategy that most episodes show, and how many of them were `won`."""
         return descriptors.describe(self.game, trajectory)
+
+    def scene(self, state: Any) -> Sequence[Shape]:
+        return drawing.scene(self.game, state)
+
+    def backdrop(self) -> Sequence[Shape]:
+        return drawing.backdrop(self.game)
+
+    def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
+        """The ways that the units went, a strip of panels for each strategy."""
+        return {
+            f"{number:03d}-tracks.svg": strip(self.game, name, played.episodes())
+            for number, (name, played) in enumerate(strategies.items())
+        }

@@ -37,7 +37,10 @@
   // ---- drawing
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const ROLES = new Map(Object.entries({ agent: disc, goal: ring, monster, apple, light, line }));
+  const ROLES = new Map(Object.entries({ agent: disc, goal: ring, monster, apple, light, line, enemy }));
+  // What has a length and is no limb: strips of terrain, and bars in a colour of their own.
+  const STRIPS = new Set(["ground", "plateau", "ramp", "cliff"]);
+  const BARS = new Map(Object.entries({ health: "--health", shield: "--shield", shot: "--light", splash: "--light" }));
 
   function extent(episode) {
     if (!episode.extent) {
@@ -129,6 +132,21 @@
     c.beginPath(); c.moveTo(s.x, s.y); c.lineTo(s.endX, s.endY); c.stroke();
     c.globalAlpha = 1;
   }
+  function strip(pen, s) {
+    const c = pen.context, half = s.size * pen.unit;
+    c.fillStyle = colour(`--${s.role}`);
+    c.fillRect(s.x, s.y - half - 0.25, s.endX - s.x, 2 * half + 0.5);
+  }
+  function bar(pen, s) {
+    const c = pen.context;
+    c.strokeStyle = colour(BARS.get(s.role)); c.lineWidth = Math.max(2 * s.size * pen.unit, 1.5);
+    c.lineCap = s.role === "splash" ? "round" : "butt"; c.globalAlpha = s.role === "splash" ? 0.45 : 1;
+    c.beginPath(); c.moveTo(s.x, s.y); c.lineTo(s.endX, s.endY); c.stroke();
+    c.globalAlpha = 1;
+  }
+  function enemy(pen, s) {
+    pen.disc(s.x, s.y, Math.max(s.size * pen.unit, 1.5), colour("--enemy"));
+  }
   function limb(pen, s) {
     const c = pen.context, width = Math.max(2 * s.size * pen.unit, 2);
     c.lineCap = "round";
@@ -144,9 +162,13 @@
     if (s.label) pen.text(s.label, s.x, s.y + Math.max(s.size * pen.unit, 3) + 9, pen.muted);
   }
 
+  // Whether slot `s` is a limb, by the first moment.
+  const isLong = ({ place, end }, s) => end && [0, 1].some((axis) => place.values[2 * s + axis] !== end.values[2 * s + axis]);
   const hasLength = (s) => s.x !== s.endX || s.y !== s.endY;
 
   function paint(pen, shape) {
+    if (STRIPS.has(shape.role)) return strip(pen, shape);
+    if (BARS.has(shape.role)) return bar(pen, shape);
     // Limbs of one label share a colour, so that one follows a leg through the gait.
     const isLimb = shape.role === "limb" || (shape.role !== "line" && hasLength(shape));
     (isLimb ? limb : ROLES.get(shape.role) || other)(pen, shape);
@@ -186,7 +208,7 @@
 
   // The whole way of an agent, faint: what the still picture shows.
   function way(pen, { arrays, unit, frames }, s) {
-    if (arrays.end) return;
+    if (isLong(arrays, s)) return;
     const c = pen.context;
     c.strokeStyle = pen.own; c.lineWidth = 2; c.globalAlpha = 0.35; c.beginPath();
     for (let frame = 0, before = null; frame < frames; frame++) {
@@ -199,7 +221,7 @@
 
   function trail(pen, { arrays, unit }, t, s, ranks) {
     const rank = (ranks.agent = (ranks.agent ?? -1) + 1), c = pen.context, now = Math.floor(t);
-    if (arrays.end) return;
+    if (isLong(arrays, s)) return;
     c.strokeStyle = pen.own; c.lineWidth = 2.5; c.lineCap = "butt"; c.setLineDash(rank ? [3, 3] : []);
     for (let frame = Math.max(0, now - TRAIL); frame <= now; frame++) {
       const [x, y] = between(arrays.place, frame, s, unit);
