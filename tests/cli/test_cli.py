@@ -56,7 +56,8 @@ def test_list() -> None:
     outcome = here("list")
     assert (outcome.code, outcome.err) == (0, "")
     names = [line.split()[0] for line in outcome.out.splitlines() if line.startswith("  ")]
-    assert names == [*ENVIRONMENTS.summaries(), *METHODS.summaries()]
+    others = ["gym:ID", "pettingzoo:MODULE", "mypackage.module:make_env"]
+    assert names == [*ENVIRONMENTS.summaries(), *others, *METHODS.summaries()]
 
 
 def test_the_program_is_installed_under_its_name() -> None:
@@ -116,7 +117,7 @@ def another(name: str) -> tuple[list[str], Any]:
         value = getattr(value, part)
     if hint is bool:
         return ([flag(name)], True) if not value else ([flag(name).replace(".", ".no-", 1)], False)
-    if hint is int:
+    if hint in (int, int | None):
         return [flag(name), "48"], 48
     if hint in (float, float | None):
         return [flag(name), "0.375"], 0.375
