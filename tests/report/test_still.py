@@ -1,5 +1,6 @@
 """Still pictures: what of an episode they show, and where."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -93,6 +94,13 @@ def test_where_nothing_is_drawn_lanes_show_what_was_observed_and_done(tmp_path: 
     root = drawn(strategy)
     assert [e.text for e in root.iter("text")] == ["o0", "o1", "o2", "a0"]
     assert len(of(root, "way")) == 4 * 2  # two agents
+    names = {"obs": ("speed", "a name that is longer than its room"), "actions": (), "choices": ()}
+    named = dataclasses.replace(strategy, episodes={**strategy.episodes, "names": names})
+    first, second, *rest = (e.text for e in drawn(named).iter("text"))
+    assert first == "speed"
+    assert second.startswith("a name")
+    assert len(second) <= 18
+    assert rest == ["o2", "a0"]
     assert "nan" not in ElementTree.tostring(root).decode()
 
 

@@ -142,8 +142,9 @@ def _legend(run: RunFolder) -> str:
         if kept < observed
         else "every observed number"
     )
+    named = (seen[0].episodes.get("names") or {}).get("obs")
+    first, then = ("", "") if named else (", o0 uppermost", ", a0 and so on")
     return (
-        f"This environment has no drawing: the lanes show {lanes} over time, o0 uppermost, and "
-        "below them what was "
-        "done, a0 and so on, each between its least and its greatest value; one line an agent."
+        f"This environment has no drawing: the lanes show {lanes} over time{first}, and below them "
+        f"what was done{then}, each between its least and its greatest value; one line an agent."
     )

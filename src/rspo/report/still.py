@@ -12,13 +12,14 @@ import numpy as np
 from rspo.core import svg
 from rspo.core.types import STRIPS
 from rspo.report.reading import Found
+from rspo.text import shorten
 
 SIDE = 280  # of the picture, and of all lengths below
 JUMP = 0.5  # a longer step between two moments is no way that was gone
 FILMED = 3  # pictures of the environment's own side by side, and as many below one another
 KEYS = 6  # frames, in two columns or in three
 MARGIN = 0.06  # around them, in the plane
-LANE = 28
+LANE, NAMED = 28, 90  # left of the lanes, and where these have names
 LANES = 10  # as many are as high as the picture is wide
 MOMENTS = 100  # of a lane
 FLAT = (*STRIPS, "line", "health", "shield", "shot", "splash")  # what has a length and is no limb
@@ -45,7 +46,12 @@ def still(strategy: Found, extent: float, *, filmed: bool = False) -> Still | No
         facts = strategy.episodes["episodes"][0]["film"]
         return _moments(facts, arrays["film"].tobytes(), strategy.index)
     if "place" not in arrays:
-        return _lanes(arrays["obs"], arrays["action"], strategy.index)
+        names = strategy.episodes.get("names") or {}
+        lanes = [
+            *_numbers(arrays["obs"], OBSERVED, names.get("obs", ())),
+            *_numbers(arrays["action"], DONE, names.get("actions", ())),
+        ]
+        return _lanes(lanes, strategy.index, NAMED if names.get("obs") else LANE)
     scene = _Scene(strategy.episodes, arrays)
     limbs = any(role not in FLAT for role, _ in scene.limbs)
     parts = _keys(scene) if limbs else _ways(scene, extent)
@@ -238,21 +244,21 @@ def _landmark(role: str, label: str, at: tuple[float, float], radius: float) -> 
     return body + ring + (svg.text(label, x, y + below + 4, text_anchor="middle") if label else "")
 
 
-def _lanes(obs: np.ndarray, action: np.ndarray, colour: int) -> Still:
+def _lanes(lanes: Sequence[tuple[str, np.ndarray]], colour: int, left: int) -> Still:
     """What was observed and what was done over time, a lane for each number, as the player draws
-    it."""
-    lanes = [*_numbers(obs, OBSERVED), *_numbers(action, DONE)]
+    it; their names have room to the left."""
     height = round(SIDE * max(1.0, len(lanes) / LANES))
     tall = (height - 4) / len(lanes)
     parts = []
     for i, (name, values) in enumerate(lanes):
         top = 2 + i * tall
         size = f"font-size:{min(10, tall):g}px"
-        parts.append(svg.text(name, LANE / 2, top + tall / 2 + 3, text_anchor="middle", style=size))
+        name = shorten(name, left // 5)
+        parts.append(svg.text(name, left / 2, top + tall / 2 + 3, text_anchor="middle", style=size))
         low, high = _range(values)
         for agent, own in enumerate(values.T):
             y = top + tall * (0.9 - 0.8 * (own - low) / ((high - low) or 1.0))
-            x = np.linspace(LANE, SIDE - 8, len(own))
+            x = np.linspace(left, SIDE - 8, len(own))
             chosen = np.linspace(0, len(own) - 1, min(len(own), MOMENTS)).round().astype(int)
             way = svg.points(np.stack([x, y], -1)[chosen].round(1).tolist())
             dash = "4 4" if agent else None  # so that one is seen below another
@@ -260,12 +266,14 @@ def _lanes(obs: np.ndarray, action: np.ndarray, colour: int) -> Still:
     return Still(height, svg.element("g", *parts, class_=svg.colour_class(colour)))
 
 
-def _numbers(array: np.ndarray, letter: str) -> Iterator[tuple[str, np.ndarray]]:
+def _numbers(
+    array: np.ndarray, letter: str, names: Sequence[str]
+) -> Iterator[tuple[str, np.ndarray]]:
     """Of [moment, agent] or [moment, agent, number]: each number's name and values [moment,
     agent]."""
     array = array.reshape(*array.shape[:2], -1)
     for i in range(array.shape[2]):
-        yield f"{letter}{i}", array[..., i].astype(float)
+        yield names[i] if i < len(names) else f"{letter}{i}", array[..., i].astype(float)
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
