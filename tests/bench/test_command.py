@@ -13,6 +13,7 @@ from rspo.bench.executors import Ended, Task
 from rspo.bench.jobs import carry_out
 from rspo.bench.records import Records
 from rspo.cli import bench as cli
+from rspo.cli import main
 from rspo.errors import InputError
 
 NAME = "four-goals-modes"
@@ -121,6 +122,7 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
         ([NAME, "--envs", "hopper"], "has no environment 'hopper'. Allowed: four-goals-easy"),
         ([NAME, "--steps", "0"], "--steps is 0"),
         ([NAME, "--seeds", "-1"], "--seeds has -1"),
+        ([NAME, "--seeds", "1", "1"], "--seeds has a seed twice: 1 1"),
         ([NAME, "--jobs", "0"], "--jobs is 0"),
         ([NAME, "--address", "here:1"], "--address is for"),
         ([NAME, "--executor", "slurm"], "must be one of"),
@@ -130,3 +132,23 @@ def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)) as caught:
         cli.bench(arguments)
     assert "\n" not in str(caught.value)
+
+
+# ---- several seeds
+
+
+def test_seeds_are_run_each_in_a_folder_and_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "executor", lambda *_: InProcess())
+    flags = ("discover", "four-goals-easy", *product.TINY, "--seeds", "0", "1", "--out")
+    assert main.run([*flags, str(tmp_path / "runs")]) == 0
+    folders = sorted(path.name for path in (tmp_path / "runs").iterdir() if path.is_dir())
+    assert folders == ["four-goals-easy-rspo-seed0", "four-goals-easy-rspo-seed1"]
+    assert "Compared in" in capsys.readouterr().out
+    assert "2 runs compared" in (tmp_path / "runs" / "comparison.html").read_text()
+
+
+def test_a_log_is_for_one_seed() -> None:
+    with pytest.raises(InputError, match="--log is for a run of one seed"):
+        main.run(["discover", "four-goals-easy", "--seeds", "0", "1", "--log", "wandb"])

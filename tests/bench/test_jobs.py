@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +159,7 @@ def test_processes_do_what_the_same_process_does_one_core_each(tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
-def test_a_killed_process_is_begun_again_and_an_orphan_saves_and_ends(tmp_path: Path) -> None:
+def test_a_killed_process_is_begun_again_and_an_orphan_ends(tmp_path: Path) -> None:
     work = task(TINY, tmp_path)
     folder = Path(work["folder"])
     events = Processes(1).run([work])
@@ -181,10 +180,8 @@ def test_a_killed_process_is_begun_again_and_an_orphan_saves_and_ends(tmp_path: 
     while not (Path(other["folder"]) / "run.json").exists():
         next(events)
     process = next(iter(events.gi_frame.f_locals["running"].values()))  # type: ignore[attr-defined]
-    began = time.monotonic()
     process.close()  # as if whoever waits for it had died
     process.handle.wait(timeout=60)
-    assert time.monotonic() - began < 60
     assert finished(Path(other["folder"])) is None
     events.close()  # type: ignore[attr-defined]
     assert [event.error for event in run([other], 1)] == [None]

@@ -70,9 +70,36 @@ class Processes:
                 yield None
         finally:
             for process in running.values():
-                process.close()  # which asks it to save its run and to end
+                process.handle.terminate()  # politely: it saves its run
             for process in running.values():
                 process.handle.wait()
+                process.close()
+
+
+def start(task: Task, output: Any, core: int | None = None) -> subprocess.Popen[bytes]:
+    """The process of a job, which ends when its standard input does."""
+    handle = subprocess.Popen(
+        [sys.executable, "-m", "rspo.bench.work"],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=os.environ | ONE_CORE,
+    )
+    assert handle.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it is dead already, as its code will say
+        handle.stdin.write(json.dumps({**task, "core": core}).encode() + b"\n")
+        handle.stdin.flush()
+    return handle
+
+
+def error_of(task: Task, code: int, said: Sequence[str]) -> str | None:
+    """What went wrong with a job whose process ended with a code, from the lines that it said."""
+    if code == 0 and store.exists(Path(task["folder"]) / RECORD):
+        return None
+    if code == CODE:
+        return "It was interrupted."
+    lines = [line.strip() for line in said if line.strip()]
+    return lines[-1] if lines else f"Its process ended with {code}."
 
 
 class _Process:
@@ -81,17 +108,7 @@ class _Process:
         self.log = Path(task["folder"]).with_suffix(".log")
         store.make_folder(self.log.parent)
         with store.appending(self.log) as log:
-            self.handle = subprocess.Popen(
-                [sys.executable, "-m", "rspo.bench.work"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=os.environ | ONE_CORE,
-            )
-        assert self.handle.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it is dead already, as its code will say
-            self.handle.stdin.write(json.dumps({**task, "core": core}).encode() + b"\n")
-            self.handle.stdin.flush()
+            self.handle = start(task, log, core)
 
     def close(self) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -99,13 +116,9 @@ class _Process:
                 self.handle.stdin.close()
 
     def error(self, code: int) -> str | None:
-        if code == 0 and store.exists(Path(self.task["folder"]) / RECORD):
-            return None
-        if code == CODE:
-            return "It was interrupted."
         lines = store.read(self.log, store.METRICS).decode(errors="replace").split("\n")
-        said = next((line for line in reversed(lines) if line.strip()), f"It ended with {code}.")
-        return f"{said.strip()} (all of it: {self.log})"
+        said = error_of(self.task, code, lines)
+        return said and f"{said} (all of it: {self.log})"
 
 
 def _core(slot: int) -> int | None:

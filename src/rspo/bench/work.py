@@ -2,13 +2,13 @@
 standard input.
 
 That pipe stays open while whoever started it is there. Its end means that nobody waits for the
-result any more: the run is saved and the process ends, as after Ctrl-C.
+result any more, and that the job may be begun anew elsewhere: the process ends at once, and leaves
+its last checkpoint.
 """
 
 import contextlib
 import json
 import os
-import signal
 import sys
 import threading
 from typing import NoReturn
@@ -38,7 +38,7 @@ def main() -> NoReturn:
 
 def _watch() -> None:
     sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)  # a shell's background ignores SIGINT
+    interrupt.end_at_once()
 
 
 if __name__ == "__main__":

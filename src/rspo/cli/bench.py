@@ -1,9 +1,10 @@
 """`rspo bench`: a table or figure of the paper by one command."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -13,6 +14,7 @@ from rspo.text import LONGEST, printable
 
 if TYPE_CHECKING:
     from rspo.bench.executors import Executor
+    from rspo.config import Config
 
 
 @dataclass
@@ -46,6 +48,9 @@ class BenchCommand:
     """Processes on this machine, or a Ray cluster."""
     address: str | None = None
     """The Ray cluster's address; by default the one that RAY_ADDRESS or this machine has."""
+    gather: Literal["shared", "store"] = "shared"
+    """Where Ray's nodes leave the run folders: on a file system that they share, or sent through
+    Ray's object store to this machine."""
     jobs: int | None = None
     """How many at a time; by default one per core."""
 
@@ -64,7 +69,9 @@ def bench(arguments: list[str]) -> int:
             "rspo bench needs a name, such as `rspo bench four-goals-modes --quick`; `rspo bench "
             "--list` shows them all."
         )
-    _check(options)
+    _check(options.seeds, options.executor, options.address)
+    if options.steps is not None and not 1 <= options.steps <= 10**12:
+        raise InputError(f"--steps is {options.steps}, but it must be from 1 to {10**12}.")
     command.bench_named(options.name)
     chosen = command.Options(
         options.methods,
@@ -77,19 +84,39 @@ def bench(arguments: list[str]) -> int:
         options.out,
         options.runs,
     )
-    failed = command.run_bench(options.name, chosen, executor(options), _say)
-    for sentence in failed:
+    chosen_executor = executor(options.executor, options.jobs, options.address, options.gather)
+    return _failures(command.run_bench(options.name, chosen, chosen_executor, _say))
+
+
+def several_seeds(config: "Config", options: Any) -> int:
+    """`rspo discover ENV --seeds ...`."""
+    _check(options.seeds, options.executor, options.address)
+    if options.log is not None:
+        raise InputError("--log is for a run of one seed: leave it out, or give --seed.")
+    from rspo.bench.seeds import discover_seeds
+
+    chosen = executor(options.executor, options.jobs, options.address, options.gather)
+    home = options.out or Path("runs")
+    page, failed = discover_seeds(config, options.seeds, home, chosen, _say)
+    if page is not None:
+        print(f"Compared in {page}: open it in a browser")
+    return _failures(failed)
+
+
+def _failures(sentences: Sequence[str]) -> int:
+    """Print them; gives the exit code."""
+    for sentence in sentences:
         print(f"rspo: {printable(sentence, LONGEST)}", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if sentences else 0
 
 
-def _check(options: BenchCommand) -> None:
-    if options.steps is not None and not 1 <= options.steps <= 10**12:
-        raise InputError(f"--steps is {options.steps}, but it must be from 1 to {10**12}.")
-    for seed in options.seeds:
+def _check(seeds: Sequence[int], kind: str, address: str | None) -> None:
+    for seed in seeds:
         if not 0 <= seed < 2**32:
             raise InputError(f"--seeds has {seed}, but a seed is from 0 to {2**32 - 1}.")
-    if options.address is not None and options.executor != "ray":
+    if len(set(seeds)) < len(seeds):
+        raise InputError(f"--seeds has a seed twice: {' '.join(map(str, seeds))}.")
+    if address is not None and kind != "ray":
         raise InputError("--address is for `--executor ray`: add that, or leave the address out.")
 
 
@@ -101,10 +128,15 @@ def workers(jobs: int | None) -> int:
     return jobs or cores()
 
 
-def executor(options: BenchCommand) -> "Executor":
+def executor(kind: str, jobs: int | None, address: str | None, gather: str) -> "Executor":
+    """Where the jobs run."""
+    if kind == "ray":
+        from rspo.bench.ray_executor import Ray
+
+        return Ray(address, gather)
     from rspo.bench.executors import Processes
 
-    return Processes(workers(options.jobs))
+    return Processes(workers(jobs))
 
 
 def _say(text: str) -> None:

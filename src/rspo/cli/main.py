@@ -19,7 +19,7 @@ import tyro
 from rich.console import Console
 
 from rspo.cli.arguments import parse
-from rspo.cli.bench import bench
+from rspo.cli.bench import bench, several_seeds
 from rspo.cli.completion import completion
 from rspo.cli.help import discover_help
 from rspo.core import interrupt
@@ -210,17 +210,25 @@ def discover(arguments: list[str]) -> int:
     from rspo import api
     from rspo.registry import is_own
 
-    config, out, log = parse_discover(arguments)
-    out = out or free_folder(
+    config, options = read_discover(arguments)
+    if options.seeds:
+        return several_seeds(config, options)
+    out = options.out or free_folder(
         re.sub("[:/]", "-", f"{config.env[:100]}-{config.method.name}-seed{config.seed}")
     )
     own = config.env if is_own(config.env) else None
-    return finish(api.discover(config.env, config=config, out=out, log=log), out, own)
+    return finish(api.discover(config.env, config=config, out=out, log=options.log), out, own)
 
 
 def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
+    """The configuration that a command asks for, its folder, and where metrics go."""
+    config, options = read_discover(arguments)
+    return config, options.out, options.log
+
+
+def read_discover(arguments: list[str]) -> tuple["Config", Any]:
     """The configuration that flags, a configuration file and the preset give together, the former
-    over the latter."""
+    over the latter; and the other flags."""
     from rspo.config import Config, merge, method_name
     from rspo.registry import is_own
 
@@ -238,6 +246,18 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
         """Pass metrics on to TensorBoard (RUN/tensorboard) or Weights & Biases too."""
         paper: bool = False
         """Start from the paper's own settings, to the letter, instead of the tuned ones."""
+        seeds: tuple[int, ...] = ()
+        """A run for each of these seeds, one per core, and a page that compares them; --out is the
+        folder that all go into."""
+        executor: Literal["local", "ray"] = "local"
+        """Where the runs of several seeds go: processes on this machine, or a Ray cluster."""
+        address: str | None = None
+        """The Ray cluster's address; by default the one that RAY_ADDRESS or this machine has."""
+        gather: Literal["shared", "store"] = "shared"
+        """Where Ray's nodes leave the run folders: on a file system that they share, or sent
+        through Ray's object store to this machine."""
+        jobs: int | None = None
+        """How many of several seeds at a time; by default one per core."""
 
     # What the other flags mean depends on the environment and the method, so these are looked at
     # first.
@@ -277,7 +297,7 @@ def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | N
         sys.exit(0)
     parsed = parse(Discover, arguments, "rspo discover", Discover(**fields), help="--help-all")
     config = Config(**{name: getattr(parsed, name) for name in fields})
-    return config, parsed.out, parsed.log
+    return config, parsed
 
 
 def _start(env: str, method: str, arguments: list[str], settings: dict[str, Any]) -> "Config":

@@ -135,6 +135,20 @@ def names(folder: Path, *, links: bool = False) -> list[str]:
         return sorted(os.listdir(folder))
 
 
+def tree(folder: Path) -> list[str]:
+    """Every file below a folder by its path in it, without what is half-written."""
+    found = []
+    for name in names(folder):
+        mode = _mode(folder / name)
+        if mode is None or is_leftover(name):
+            continue
+        if stat.S_ISDIR(mode):
+            found += [f"{name}/{below}" for below in tree(folder / name)]
+        else:
+            found.append(name)
+    return found
+
+
 def write(path: Path, data: bytes) -> None:
     """Put `data` at `path` in one stroke: temporary name, fsync, rename. The old file stays until
     the new is safe.

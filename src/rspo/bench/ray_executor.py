@@ -1,0 +1,191 @@
+"""Jobs on a Ray cluster: one per CPU, in a process of its own, retried after a crash or the loss of
+a node from where they were.
+
+Where the run folders are on a file system that all nodes share, a retried job finds its checkpoint
+there. Else (`gather="store"`) every job works in a folder of its node, and what changes there is
+sent through Ray's object store to the machine that started it, and from there to the node that the
+job is retried on. Ray's own messages are pickles: a cluster is a place to trust.
+"""
+
+import re
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rspo.bench.executors import Ended, Task, error_of, start
+from rspo.bench.jobs import RECORD
+from rspo.errors import InputError, RspoError
+from rspo.runs import store
+
+RETRIES = 5  # after the death of a worker or a node
+WAIT = 1.0  # seconds between two looks at what is running
+SENT = 10.0  # seconds between two times that changed files are sent
+Files = dict[str, bytes]  # of a run folder, by their path in it
+NAME = re.compile(r"(strategies/\d+/)?[\w-][\w.-]*")
+
+
+class Ray:
+    """A cluster that is there already, or with `address` None and none running, this machine."""
+
+    def __init__(
+        self, address: str | None = None, gather: str = "shared", every: float = SENT
+    ) -> None:
+        self.ray = _ray()
+        if not self.ray.is_initialized():
+            try:
+                self.ray.init(address=address, log_to_driver=True, logging_level="warning")
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise InputError(
+                    f"There is no Ray cluster at {address}: {error}. Start one with `ray start "
+                    "--head`."
+                ) from error
+        self.gather, self.every = gather, every
+        self.workers = max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Ended | None]:
+        ray, keeper = self.ray, self._keeper(tasks) if self.gather == "store" else None
+        job = ray.remote(num_cpus=1, max_retries=RETRIES)(_job)
+        running = {job.remote(_absolute(task), keeper, self.every): task for task in tasks}
+        try:
+            while running:
+                done, _ = ray.wait(list(running), num_returns=1, timeout=WAIT)
+                for reference in done:
+                    yield Ended(running.pop(reference), self._error(reference))
+                yield None
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+    def _keeper(self, tasks: Sequence[Task]) -> Any:
+        """On this node, where the folders are to be."""
+        ray = self.ray
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        folders = {task["name"]: _absolute(task)["folder"] for task in tasks}
+        return ray.remote(num_cpus=0, scheduling_strategy=here)(Keeper).remote(folders)
+
+    def _error(self, reference: Any) -> str | None:
+        try:
+            said: str | None = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            return f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
+        return said
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError as error:
+        raise InputError(
+            "The executor 'ray' needs Ray: install it with `pip install 'rspo[ray]'`."
+        ) from error
+    return ray
+
+
+def _absolute(task: Task) -> dict[str, Any]:
+    """Workers have folders of their own, so that a path must say all of itself."""
+    return {**task, "folder": str(Path(task["folder"]).resolve())}
+
+
+def _job(task: dict[str, Any], keeper: Any, every: float) -> str | None:
+    """One job, begun by a worker of Ray's; what went wrong with it, if anything."""
+    try:
+        return _here(task) if keeper is None else _away(task, keeper, every)
+    except RspoError as error:
+        return str(error)
+
+
+def _here(task: dict[str, Any]) -> str | None:
+    """In a process of its own, as without Ray: it dies with the worker, and what it says comes back
+    to whoever started the jobs."""
+    process = start(task, subprocess.PIPE)
+    assert process.stdout is not None
+    said: deque[str] = deque(maxlen=20)
+    for line in process.stdout:
+        said.append(line.decode(errors="replace").rstrip())
+        print(f"{task['name']}: {said[-1]}", flush=True)
+    return error_of(task, process.wait(), said)
+
+
+def _away(task: dict[str, Any], keeper: Any, every: float) -> str | None:
+    """In a folder of this node, which goes on from what was sent before, and is sent on."""
+    ray = _ray()
+    with tempfile.TemporaryDirectory(prefix="rspo-") as temporary:
+        folder = Path(temporary) / task["name"]
+        unpack(folder, ray.get(keeper.files.remote(task["name"])))
+        sent: Files = {}
+        over = threading.Event()
+
+        def send() -> None:
+            now = packed(folder)
+            changed = {name: data for name, data in now.items() if sent.get(name) != data}
+            gone = [name for name in sent if name not in now]
+            if changed or gone:
+                ray.get(keeper.keep.remote(task["name"], changed, gone))
+            sent.clear()
+            sent.update(now)
+
+        def send_on() -> None:
+            while not over.wait(every):
+                send()
+
+        sender = threading.Thread(target=send_on, name="rspo-sender", daemon=True)
+        sender.start()
+        try:
+            return _here({**task, "folder": str(folder)})
+        finally:
+            over.set()
+            sender.join()
+            send()
+
+
+class Keeper:
+    """On the machine that started the jobs: writes their files as they come in, and gives them to
+    a job that begins again."""
+
+    def __init__(self, folders: dict[str, str]) -> None:
+        self.folders = {name: Path(folder) for name, folder in folders.items()}
+
+    def keep(self, name: str, changed: Files, gone: list[str]) -> None:
+        unpack(self.folders[name], changed)
+        for path in gone:
+            store.remove(self.folders[name] / path)
+
+    def files(self, name: str) -> Files:
+        return packed(self.folders[name])
+
+
+def packed(folder: Path) -> Files:
+    """All files of a run folder. The checkpoint is read first: if a strategy is finished meanwhile,
+    the folder has a checkpoint of an iteration that is done, which resuming ignores."""
+    if not store.exists(folder):
+        return {}
+    found: Files = {}
+    names = sorted(store.tree(folder), key=lambda name: not name.startswith("checkpoint"))
+    for name in names:
+        if name != "lock" and store.exists(folder / name):  # a checkpoint may be gone by now
+            found[name] = store.read(folder / name, store.ARRAYS)
+    return found
+
+
+def unpack(folder: Path, files: Files) -> None:
+    """Write them there; a strategy's folder appears as a whole, and a record of the end comes
+    last."""
+    homes: dict[str, Files] = {}
+    for name, data in files.items():
+        home, _, own = name.rpartition("/")
+        if not NAME.fullmatch(name):
+            raise InputError(f"{name!r} is no name of a file in a run folder.")
+        homes.setdefault(home, {})[own] = data
+    store.make_folder(folder / "strategies")
+    for home, whole in homes.items():
+        if home and not store.exists(folder / home):
+            store.write_folder(folder / home, whole)
+    for name in sorted(homes.get("", {}), key=lambda name: name == RECORD):
+        store.write(folder / name, homes[""][name])
