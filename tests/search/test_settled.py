@@ -103,3 +103,13 @@ def test_a_run_ends_early_and_goes_on_to_the_same_result(tmp_path):
     for other in (extended, resumed):
         assert [s.evaluation for s in other] == [s.evaluation for s in straight]
         assert all(same(a.policy, b.policy) for a, b in zip(straight, other, strict=True))
+
+
+@pytest.mark.slow
+def test_a_small_environment_of_gymnasiums_is_learned_and_left(tmp_path):
+    """CartPole's best return is 500, and there is no more to learn once it is reached."""
+    archive = rspo.discover("gym:CartPole-v1", iterations=1, out=tmp_path / "run", quiet=True)
+    rows = (tmp_path / "run/strategies/000/metrics.jsonl").read_text().splitlines()
+    assert archive[0].status == "novel"
+    assert archive[0].evaluation.greedy_return_mean > 450
+    assert len(rows) <= 100 < archive.config.ppo.updates
