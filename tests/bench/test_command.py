@@ -66,6 +66,7 @@ def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> N
     assert whole.ran == ["four-goals-easy-pg-seed100"]
     names = {path.name for path in options.out.iterdir()}
     made = {f"{NAME}.{suffix}" for suffix in ("md", "csv", "svg", "png", "html")}
+    made |= {f"{NAME}-profiles.svg", f"{NAME}-profiles.png"}
     assert names == made | {"four-goals.jsonl"}
     assert (options.out / f"{NAME}.png").read_bytes().startswith(b"\x89PNG")
     page = (options.out / f"{NAME}.html").read_text()

@@ -107,6 +107,14 @@ def test_only_rows_with_every_column_are_summed_up() -> None:
     assert lines[0][2] == pytest.approx(0.5)  # of 1, 2 and 3 of 4, none of which is left out
 
 
+def test_profiles_are_drawn_of_rows_with_every_column() -> None:
+    drawn = figures.profiles(BENCH, RECORDS)
+    assert drawn is not None
+    lines = ElementTree.fromstring(drawn).findall(".//{*}polyline/{*}title")
+    assert [line.text for line in lines] == ["RSPO", "PG"]
+    assert figures.profiles(BENCH, []) is None
+
+
 def test_the_table_has_one_line_per_number() -> None:
     rows = list(csv.DictReader(io.StringIO(output.table(BENCH, RECORDS))))
     assert len(rows) == len(RECORDS)

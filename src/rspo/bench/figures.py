@@ -6,13 +6,14 @@ import numpy as np
 
 from rspo.bench import statistics
 from rspo.bench.jobs import Record
-from rspo.bench.results import PAPER, TUNED, cells, settings_of
+from rspo.bench.results import PAPER, TUNED, cells, scores, settings_of
 from rspo.bench.tables import Bench
 from rspo.core import charts
 from rspo.core.grouped_bars import Bar, grouped_bars
 from rspo.core.lines import Line
 
 STEPS = 50  # places on the axis of a learning curve
+THRESHOLDS = 101  # of a performance profile
 
 
 def bars(bench: Bench, records: Sequence[Record]) -> str:
@@ -66,6 +67,22 @@ def _mean_line(
         [place], lambda drawn: values[np.asarray(drawn[0], int)].mean(0), resamples=500
     )
     return Line(name, colour, x / 1e6, mean, low, high)
+
+
+def profiles(bench: Bench, records: Sequence[Record]) -> str | None:
+    """The share of runs above every score, as rliable draws it, of methods that have all columns;
+    None if there are none."""
+    thresholds = np.linspace(0.0, 1.0, THRESHOLDS)
+    lines: list[Line] = []
+    for row, of, own in scores(bench, records):
+        share = lambda drawn: statistics.performance_profile(drawn, thresholds)
+        low, high = statistics.bootstrap(own, share, resamples=500)
+        lines.append(Line(title(row.name, of), len(lines), thresholds, share(own), low, high))
+    if not lines:
+        return None
+    above = f"{heading(bench, records)}: share of runs above a score"
+    label = f"score, as a share of {bench.ceiling:g}"
+    return charts.lines(above, lines, y_range=(0.0, 1.0), x_label=label)
 
 
 def title(name: str, settings: str) -> str:

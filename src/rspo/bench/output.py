@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rspo.bench import markdown
+from rspo.bench import figures, markdown
 from rspo.bench.jobs import Record
 from rspo.bench.results import cells, paper_mean
 from rspo.bench.tables import Bench, domain_of
@@ -23,21 +23,24 @@ def write(
     """All files that begin with `stem`; gives those that were written."""
     store.make_folder(stem.parent)
     text = markdown.page(bench, records, command, quick=quick)
-    picture = bench.figure(bench, records)
+    pictures = {"": bench.figure(bench, records)}
+    if (profiles := figures.profiles(bench, records)) is not None:
+        pictures["-profiles"] = profiles
     page = bench_page(
         bench.title + " (quick version)" * quick,
         text,
-        picture,
+        list(pictures.values()),
         [(record["job"], _report(record, runs, stem.parent)) for record in records],
     )
     files = {
         ".md": text.encode(),
         ".csv": table(bench, records).encode(),
-        ".svg": picture.encode(),
         ".html": page.encode(),
     }
-    if (pixels := png(picture)) is not None:
-        files[".png"] = pixels
+    for name, picture in pictures.items():
+        files[f"{name}.svg"] = picture.encode()
+        if (pixels := png(picture)) is not None:
+            files[f"{name}.png"] = pixels
     for suffix, data in files.items():
         store.write(_with(stem, suffix), data)
     return [_with(stem, suffix) for suffix in files]

@@ -63,22 +63,28 @@ def cells(bench: Bench, records: Sequence[Record]) -> list[Cell]:
     return [one for one in found if one is not None]
 
 
-def summed_up(
-    bench: Bench, records: Sequence[Record]
-) -> list[tuple[Row, str, float, float, float]]:
-    """Of each row that has all columns: the interquartile mean over all its runs, as a share of the
-    ceiling, and its interval."""
+def scores(bench: Bench, records: Sequence[Record]) -> list[tuple[Row, str, list[np.ndarray]]]:
+    """Of each row that has all columns, where these are the same number: every run's, column by
+    column, as shares of the ceiling."""
     if bench.ceiling is None:
         return []
-    made = cells(bench, records)
-    lines = []
+    made, found = cells(bench, records), []
     for row in bench.rows:
         for of in (TUNED, PAPER):
             own = [c for c in made if c.row is row and c.settings == of]
             if len(own) == len(bench.columns):
-                scores = [np.array(c.values) / bench.ceiling for c in own]
-                low, high = statistics.bootstrap(scores)
-                lines.append((row, of, statistics.aggregate(scores), float(low), float(high)))
+                found.append((row, of, [np.array(c.values) / bench.ceiling for c in own]))
+    return found
+
+
+def summed_up(
+    bench: Bench, records: Sequence[Record]
+) -> list[tuple[Row, str, float, float, float]]:
+    """The interquartile mean over all runs of each of these rows, and its interval."""
+    lines = []
+    for row, of, own in scores(bench, records):
+        low, high = statistics.bootstrap(own)
+        lines.append((row, of, statistics.aggregate(own), float(low), float(high)))
     return lines
 
 

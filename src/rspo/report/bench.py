@@ -19,17 +19,23 @@ class Block:
     lines: list[list[str]] = field(default_factory=list)
 
 
-def bench_page(title: str, text: str, picture: str, runs: Sequence[tuple[str, str | None]]) -> str:
+def bench_page(
+    title: str, text: str, pictures: Sequence[str], runs: Sequence[tuple[str, str | None]]
+) -> str:
     """The page as text; `runs` are names with the address of each one's report, if it is there."""
-    data = base64.b64encode(picture.encode()).decode()
     return render(
         "bench.html.j2",
         title=title,
         blocks=list(blocks(text))[1:],  # the first heading is the title
-        picture=Markup(f"data:image/svg+xml;base64,{data}"),
+        pictures=[_embedded(picture) for picture in pictures],
         runs=runs,
         citation=CITATION,
     )
+
+
+def _embedded(picture: str) -> Markup:
+    data = base64.b64encode(picture.encode()).decode()
+    return Markup(f"data:image/svg+xml;base64,{data}")
 
 
 def blocks(text: str) -> Iterator[Block]:
