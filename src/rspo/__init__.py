@@ -12,6 +12,7 @@ __all__ = [
     "Strategy",
     "Update",
     "check_env",
+    "check_method",
     "crossplay",
     "discover",
     "evaluate",
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # what editors and type checkers read
     from rspo.search.archive import Strategy as Strategy
     from rspo.search.callbacks import Update as Update
     from rspo.search.check import check_env as check_env
+    from rspo.search.check_method import check_method as check_method
 
     __version__: str
 else:
@@ -47,6 +49,7 @@ else:
         "Strategy": "rspo.search.archive",
         "Update": "rspo.search.callbacks",
         "check_env": "rspo.search.check",
+        "check_method": "rspo.search.check_method",
         "crossplay": "rspo.api",
         "discover": "rspo.api",
         "evaluate": "rspo.api",
