@@ -252,12 +252,16 @@ def _trained_problems(tools: Tools) -> list[str]:
 
 def _keeping(references: References, policy: Policy, memory: Any) -> References:
     """The same with a policy in the first place."""
-    put = lambda room, leaf: jnp.asarray(room).at[0].set(leaf)
-    return dataclasses.replace(
-        references,
-        policies=jax.tree.map(put, references.policies, policy),
-        memory=jax.tree.map(put, references.memory, memory),
-        mask=put(references.mask, True),
+
+    def put(room: Any, leaf: Any) -> np.ndarray:
+        filled = np.array(room)
+        filled[0] = leaf
+        return filled
+
+    places = (references.policies, references.memory, references.mask)
+    policies, memories, mask = jax.tree.map(put, places, (policy, memory, True))
+    return jax.device_put(
+        dataclasses.replace(references, policies=policies, memory=memories, mask=mask)
     )
 
 
