@@ -119,7 +119,7 @@ PROBLEMS = {
     ),
     "memory": (
         wrong(remember=lambda self, state, policy, play, key: jnp.ones(3)),
-        "what it remembers of a policy is not what its memory says, from nothing to float32",
+        "what it remembers of a policy differs from what its memory says, from nothing to float32",
     ),
     "context": (
         wrong(
@@ -245,7 +245,6 @@ class Weak(Method):
         return states + jnp.ones(1)
 
 
-@pytest.mark.slow
-def test_an_update_that_is_compiled_again_is_found():
-    with pytest.raises(InputError, match="an update was compiled 2 times"):
-        rspo.check_method(Weak, env=Probe())
+def test_an_update_that_would_be_compiled_again_is_found():
+    with pytest.raises(InputError, match=r"begins as plain Python numbers at \.method, so that"):
+        rspo.check_method(Weak, env=Probe(), train=False)

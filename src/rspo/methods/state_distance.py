@@ -47,7 +47,7 @@ class Bounds(eqx.Module):
 
 
 def no_bounds(size: int) -> Bounds:
-    return Bounds(jnp.full(size, NOTHING_SEEN), jnp.full(size, -NOTHING_SEEN))
+    return Bounds(*(jnp.full(size, end, jnp.float32) for end in (NOTHING_SEEN, -NOTHING_SEEN)))
 
 
 class Duals(eqx.Module):
