@@ -124,7 +124,7 @@ PROBLEMS = {
     "context": (
         wrong(
             plan=lambda self, policies: Plan(latents=policies),
-            latent_size=property(lambda self: 2),
+            latent_size=lambda self, plan: 2,
             latents=lambda self, plan: jnp.zeros((plan.latents, 2)),
         ),
         "its context gives latents none, but they must be (8, 2)",

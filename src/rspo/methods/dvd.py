@@ -59,8 +59,10 @@ class DvD(Method):
         return Plan(members=policies)
 
     def init(self, setup: Setup, key: Array) -> Chooser:
-        nothing = jnp.full(BEST_OF, -jnp.inf)
-        return Chooser(init_window(self.window), jnp.asarray(0), jnp.asarray(-1), nothing)
+        # With types: of plain numbers the second update would be compiled anew.
+        arm, before = jnp.asarray(0, jnp.int32), jnp.asarray(-1, jnp.int32)
+        nothing = jnp.full(BEST_OF, -jnp.inf, jnp.float32)
+        return Chooser(init_window(self.window), arm, before, nothing)
 
     def _weight(self, state: Chooser) -> Array:
         return jnp.asarray([0.0, self.weight])[state.arm]

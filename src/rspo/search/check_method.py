@@ -27,9 +27,10 @@ from rspo.learn.trainer import make_learner
 from rspo.methods.base import Kind, Method, Score, Stream
 from rspo.methods.references import References
 from rspo.registry import METHODS
+from rspo.rollout.adapt import adapt
 from rspo.rollout.collector import Collector, collector
 from rspo.search.archive import Archive
-from rspo.search.check import NEEDS, adapt, check_needs
+from rspo.search.check import NEEDS, check_needs
 from rspo.search.loop import Tools, keys, setup_of
 from rspo.search.probes import Probe
 
@@ -155,10 +156,11 @@ def _plan_problems(method: Method) -> list[str]:
                 f"its plan for {count} policies takes {config.steps} environment steps, but every "
                 f"method takes {count * 10 * UPDATES}"
             ]
-        if plan.latents > 1 and method.latents(plan).shape != (plan.latents, method.latent_size):
+        wanted, latents = (plan.latents, method.latent_size(plan)), method.latents(plan)
+        if plan.latents > 1 and latents.shape != wanted:
             return [
-                f"its latents for {count} policies are of shape {method.latents(plan).shape}, but "
-                f"they must be {(plan.latents, method.latent_size)}"
+                f"its latents for {count} policies are of shape {latents.shape}, but they must be "
+                f"{wanted}"
             ]
     return []
 
@@ -241,9 +243,8 @@ def _trained_problems(tools: Tools) -> list[str]:
             references = _keeping(references, policy, memory)
         state, metrics = advance(state, references, own, 1)
         first = {name: np.asarray(column)[0] for name, column in metrics.items()}
-        problems += _infinite("its metrics", first)
-        problems += _infinite("its own learners", state.method)
-        problems += _infinite("the policy", state.policy)
+        problems += _infinite("its metrics", first) + _infinite("the policy", state.policy)
+        problems += _infinite("its own learners", state.method, infinite=True)
         if problems:
             return problems
     compiled = getattr(advance, "_cache_size", lambda: 1)()
@@ -271,10 +272,12 @@ def _filled(shapes: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
 
-def _infinite(what: str, tree: Any) -> list[str]:
-    """Of a tree with numbers that are not finite."""
+def _infinite(what: str, tree: Any, infinite: bool = False) -> list[str]:
+    """Of a tree with numbers that are not finite; learners may begin with an `infinite` one."""
     for path, leaf in jax.tree.leaves_with_path(jax.device_get(tree)):
-        if np.issubdtype(np.asarray(leaf).dtype, np.floating) and not np.isfinite(leaf).all():
+        if not np.issubdtype(np.asarray(leaf).dtype, np.floating):
+            continue
+        if np.isnan(leaf).any() or not (infinite or np.isfinite(leaf).all()):
             name = jax.tree_util.keystr(path)
             return [f"not all numbers in {what}{name and f' ({name})'} are finite"]
     return []
@@ -332,7 +335,7 @@ def _watched(whose: str, where: str, config: Config, collect: Collector) -> Meth
     functions: dict[str, Callable[..., list[str]]] = {
         "score": _score_problems,
         "update": _update_problems,
-        "context": _context_problems,
+        "context": partial(_context_problems, config.method.latent_size(config.plan)),
         "remember": partial(_memory_problems, memory),
     }
     if kind.loss is not Method.loss:
@@ -401,10 +404,10 @@ def _update_problems(method: Method, after: Any, states: Any, *given: Any) -> li
 
 
 def _context_problems(
-    method: Method, latent: Any, state: Any, key: Any, episodes: int
+    size: int, method: Method, latent: Any, state: Any, key: Any, episodes: int
 ) -> list[str]:
-    wanted = (episodes, method.latent_size)
-    if (latent is None and method.latent_size == 0) or np.shape(latent) == wanted:
+    wanted = (episodes, size)
+    if (latent is None and size == 0) or np.shape(latent) == wanted:
         return []
     found = "none" if latent is None else f"of shape {np.shape(latent)}"
     return [f"its context gives latents {found}, but they must be {wanted}"]
