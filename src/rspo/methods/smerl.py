@@ -1,0 +1,89 @@
+"""Structured maximum entropy reinforcement learning (SMERL, Kumar et al., NeurIPS 2020; a baseline
+of the paper).
+
+    r = r_task + alpha [ R(tau) >= R* - epsilon |R*| ] (log q(z | s) + log k)
+
+One policy is given one of k latents z before an episode. Where an episode is nearly as good as the
+expert's return R*, it is paid for states that tell which latent it was given.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+
+from rspo.core.members import each_member
+from rspo.core.settings import Count, Positive, Within
+from rspo.core.types import Trajectory
+from rspo.methods.base import Kind, Method, Plan, Score, Setup
+from rspo.methods.discriminator import Guessing, evenly, fit, from_states, init_guessing, of_own
+from rspo.methods.episodes import for_everyone, own_return
+from rspo.methods.references import References
+
+FORGET = 0.1  # of the running mean return with every update
+
+
+class Learners(eqx.Module):
+    """What SMERL learns on the side."""
+
+    guessing: Guessing
+    expert: Array  # [] R*
+    first: Array  # [] updates of the first part, in which it is learned
+    done: Array  # [] updates
+
+
+@dataclass(frozen=True)
+class SMERL(Method):
+    """Settings of SMERL."""
+
+    alpha: float = 10.0
+    """Weight of the reward for telling latents apart."""
+    epsilon: float = 0.1
+    """How far a return may be below the expert's, in parts of its size."""
+    expert: Annotated[float | None, Within(-math.inf)] = None
+    """The expert's return R*. If it is not given, the first k-th part of training, a single
+    policy's share, is on the task's reward alone, and its mean return in the end is R*."""
+    hidden: Count = 64
+    """Width of the discriminator's two hidden layers."""
+    steps: Count = 4
+    """Gradient steps of the discriminator with every update."""
+    learning_rate: Positive = 3e-3
+    """The discriminator's."""
+
+    kind: ClassVar[Kind] = "latent"
+
+    def plan(self, policies: int) -> Plan:
+        return Plan(latents=policies)
+
+    def init(self, setup: Setup, key: Array) -> Learners:
+        latents = setup.plan.latents
+        guessing = init_guessing(setup.spec, latents, self.hidden, self.learning_rate, key)
+        first = setup.updates // latents if self.expert is None else 0
+        expert = jnp.asarray(self.expert or 0.0)
+        return Learners(guessing, expert, jnp.asarray(first), jnp.asarray(0))
+
+    def context(self, state: Any, key: Array, episodes: int) -> Array:
+        return evenly(state.guessing.model.latents, key, episodes)
+
+    def score(
+        self, state: Any, data: Trajectory, rivals: References, progress: Array | float
+    ) -> Score:
+        told = of_own(from_states(state.guessing.model, data), data)
+        told += math.log(state.guessing.model.latents)
+        enough = state.expert - self.epsilon * jnp.abs(state.expert)
+        good = (own_return(data) >= enough) & (state.done >= state.first)
+        reward = data.reward + self.alpha * good * told
+        metrics = {"good": good[0].mean(), "told_apart": told.mean(), "expert": state.expert}
+        return Score(reward[..., None], jnp.ones((*reward.shape, 1)), metrics)
+
+    def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
+        return each_member(self._learned, states, for_everyone(data))
+
+    def _learned(self, state: Learners, data: Trajectory) -> Learners:
+        guessing = fit(state.guessing, from_states, data, self.steps, self.learning_rate)
+        rate = jnp.where(state.done < state.first, jnp.maximum(FORGET, 1 / (state.done + 1)), 0.0)
+        expert = state.expert + rate * (data.returns.mean() - state.expert)
+        return Learners(guessing, expert, state.first, state.done + 1)
