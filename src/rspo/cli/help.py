@@ -12,6 +12,7 @@ GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "what to find": (
         ("--iterations", "N", "how many policies to train"),
         ("--seed", "N", "the same seed gives the same run on the same machine"),
+        ("--seeds", "N N ...", "a run for each of these seeds, and a page that compares them"),
         ("--method", "NAME", "how policies are made to differ; `rspo list` shows all"),
         ("--horizon", "N", "steps of an episode, where the environment sets no limit"),
         ("--paper", "", "the paper's own settings instead of the tuned ones"),
