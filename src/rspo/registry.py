@@ -164,6 +164,14 @@ METHODS = MethodRegistry(
         "dvd": Entry(
             "rspo.methods.dvd:DvD", "a population whose actions span a volume, by a bandit's leave"
         ),
+        "smerl": Entry(
+            "rspo.methods.smerl:SMERL",
+            "a policy whose latents are told apart where returns are good",
+        ),
+        "trajdiv": Entry(
+            "rspo.methods.trajdiv:TrajDiv",
+            "a population with different trajectories, by Jensen-Shannon divergence",
+        ),
     },
 )
 
