@@ -188,14 +188,16 @@
     const { arrays, unit } = episode, frame = Math.floor(t);
     for (const [role, x, y, size, label, end] of episode.backdrop)
       paint(pen, shapeOf(pen, role, label, [x, y], end || [x, y], size, 0));
+    // What is gone in the next moment stays where it is until then.
+    const next = row(arrays.kind, Math.min(frame + 1, episode.frames - 1));
     const kinds = row(arrays.kind, frame), sizes = row(arrays.size, frame), ranks = {};
     for (let s = 0; s < kinds.length; s++)
       if (kinds[s] && episode.kinds[kinds[s] - 1][0] === "agent") { way(pen, episode, s); trail(pen, episode, t, s, ranks); }
     const seen = {};
     for (let s = 0; s < kinds.length; s++) {
       if (!kinds[s]) continue;
-      const [role, label] = episode.kinds[kinds[s] - 1], from = between(arrays.place, t, s, unit);
-      const end = arrays.end ? between(arrays.end, t, s, unit) : from;
+      const [role, label] = episode.kinds[kinds[s] - 1], when = next[s] ? t : frame;
+      const from = between(arrays.place, when, s, unit), end = arrays.end ? between(arrays.end, when, s, unit) : from;
       seen[role] = (seen[role] ?? -1) + 1;
       const shape = shapeOf(pen, role, label, from, end, sizes[s] / episode.unit, seen[role]);
       paint(pen, { ...shape, kind: kinds[s] });
