@@ -107,6 +107,13 @@ def test_methods_that_are_not_there_yet_are_left_out(monkeypatch: pytest.MonkeyP
     assert said[0].startswith("Left out, for this version of rspo does not have them: no-switch")
 
 
+def test_the_time_left_is_that_of_the_pace_so_far() -> None:
+    assert command._left(total=100.0, done=50.0, passed=600.0, workers=2) == "about 10 min left"
+    assert command._left(total=7200.0, done=0.0, passed=0.0, workers=2) == "about 1 h 0 min left"
+    assert command.clock(7190.0) == "2 h 0 min"
+    assert command._left(100.0, 0.0, 600.0, 2) == "the time left is not known yet"
+
+
 def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.bench(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()

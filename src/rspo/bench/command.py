@@ -1,5 +1,6 @@
 """`rspo bench`: run what is not done yet, keep a record of each run, and write the tables."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -153,9 +154,17 @@ def _progress(
         elif share := _share(job, options):
             done += cost * share
             shown.append(f"{job.name} {share:.0%}")
-    left = passed * (total - done) / done if done > 0.02 * total else total / workers - passed
     running = f"; {', '.join(shown[:workers])}" if shown else ""
-    return f"{len(over)} of {len(jobs)} done, about {clock(max(left, 0.0))} left{running}"
+    return f"{len(over)} of {len(jobs)} done, {_left(total, done, passed, workers)}{running}"
+
+
+def _left(total: float, done: float, passed: float, workers: int) -> str:
+    """At the pace so far; before there is one, as expected on a machine with nothing else to do."""
+    if done > 0.02 * total:
+        return f"about {clock(passed * (total - done) / done)} left"
+    if passed < total / workers:
+        return f"about {clock(total / workers - passed)} left"
+    return "the time left is not known yet"
 
 
 def _share(job: Job, options: Options) -> float:
@@ -176,8 +185,7 @@ def expected_seconds(job: Job) -> float:
 
 
 def clock(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    minutes = -(-rest // 60)
+    hours, minutes = divmod(math.ceil(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
