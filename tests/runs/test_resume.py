@@ -80,7 +80,7 @@ def test_a_signal_keeps_everything_and_shows_it(
     outcome = rigged(name, moment, folder / where, *DISCOVER, "--out", folder)
     assert outcome.code == 130, outcome
     assert "Traceback" not in outcome.err
-    assert ("distinct strategies for four-goals-easy" in outcome.out) == (kept > 0)
+    assert (" distinct strateg" in outcome.out) == (kept > 0)
     assert f"rspo resume {folder}" in outcome.out
     assert sum(line.startswith("│ ") for line in outcome.out.splitlines()) == kept
     assert len(rspo.load(folder)) == kept

@@ -156,13 +156,9 @@ class Played(NamedTuple):
     ]  # plays its greedy evaluation episodes again, recorded (NumPy)
 
 
-STRIPS = ("ground", "plateau", "ramp", "cliff")
-"""Roles of terrain: strips of a drawing's background."""
-
-
 class Shape(NamedTuple):
     """One thing to draw, in the environment's own coordinates: a disc, or a limb with round
-    ends; those of `STRIPS` have flat ends."""
+    ends; those of `roles.STRIPS` have flat ends."""
 
     role: str  # "agent", "goal", ...: renderers choose the colour by it
     x: float

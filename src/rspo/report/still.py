@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rspo.core import svg
-from rspo.core.types import STRIPS
+from rspo.core.roles import STRIPS
 from rspo.report.reading import Found
 from rspo.text import shorten
 

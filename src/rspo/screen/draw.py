@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from rspo.core import svg
-from rspo.core.types import STRIPS, Shape
+from rspo.core.roles import STRIPS
+from rspo.core.types import Shape
 from rspo.envs.base import AnyEnv, HostEnv, at
 from rspo.envs.given import own_code
 from rspo.errors import InputError

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from rspo.core.roles import STRIPS
 from rspo.core.svg import COLOURS
-from rspo.core.types import STRIPS, Shape
+from rspo.core.types import Shape
 from rspo.errors import InputError, RspoError
 from rspo.runs import store
 from rspo.screen.draw import EXTENT, Episode
