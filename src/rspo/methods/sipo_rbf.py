@@ -54,8 +54,13 @@ class SIPORBF(StateDistance):
         "four-goals": {"method": {"delta": 3.1, "width": 0.005, "scale": 0.5}},
         "monster-hunt": {"method": {"delta": 5.66, "width": 0.1}},
         "robots": {"method": {"delta": 8.3, "scale": 0.1}},
+        "2m_vs_1z": {"method": {"delta": 6.24}},
+        "2c_vs_64zg": {"method": {"delta": 7.25}},
     }
-    paper: ClassVar[Mapping[str, Settings]] = tuned
+    paper: ClassVar[Mapping[str, Settings]] = {
+        **tuned,
+        "skirmish": {"method": {"scale": 1e-3}},
+    }
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
         stream: Stream = "episodic"
