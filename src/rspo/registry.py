@@ -172,6 +172,17 @@ METHODS = MethodRegistry(
             "rspo.methods.trajdiv:TrajDiv",
             "a population with different trajectories, by Jensen-Shannon divergence",
         ),
+        "maven": Entry(
+            "rspo.methods.maven:MAVEN",
+            "a policy whose latents show in trajectories, chosen by a bandit",
+        ),
+        "domino": Entry(
+            "rspo.methods.domino:DOMiNO",
+            "a population in different states, nearly as good as its first member",
+        ),
+        "dgpo": Entry(
+            "rspo.methods.dgpo:DGPO", "a policy that learns to tell its latents, then the task"
+        ),
     },
 )
 
