@@ -157,6 +157,10 @@ METHODS = MethodRegistry(
             "rspo.methods.sipo_wd:SIPOWD", "other states than the kept ones, by a learned distance"
         ),
         "rnd": Entry("rspo.methods.rnd:RND", "restarts that are paid for states seldom seen"),
+        "pga-map-elites": Entry(
+            "rspo.methods.pga_map_elites:PGAMapElites",
+            "an archive of behaviours: the best policy of each, bred or improved by a critic",
+        ),
         "pbt-ce": Entry(
             "rspo.methods.pbt_ce:PBTCE",
             "a population, each far from the others by cross-entropy",

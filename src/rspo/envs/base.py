@@ -23,6 +23,16 @@ from jax import Array
 from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
 
 
+class Tables(NamedTuple):
+    """All of an environment of S states and A choices for one agent. What ends an episode leads to
+    itself and pays nothing more."""
+
+    transition: Any  # [S, A, S] probabilities
+    reward: Any  # [S, A]
+    start: Any  # [S] probabilities
+    obs: Any  # [S, O] what is seen in each state
+
+
 class World:
     """What both kinds may say about themselves; all of it is optional."""
 
@@ -36,6 +46,16 @@ class World:
 
     def describe(self, trajectory: Trajectory) -> Descriptor | None:
         """Name what the (recorded, NumPy) episodes show; None where an environment has no names."""
+        return None
+
+    def behaviour(self, trajectory: Trajectory) -> Any:
+        """Of each episode, [N], one number from 0 to 1 that tells behaviours apart, for methods
+        that keep an archive of them: a jittable function of what was seen, done and earned, without
+        recorded states. None where an environment has no such number."""
+        return None
+
+    def tables(self) -> Tables | None:
+        """Where an environment is so small that returns can be computed exactly; None elsewhere."""
         return None
 
     def scene(self, state: Any) -> Sequence[Shape]:

@@ -129,6 +129,10 @@ class Escalation(Env):
         odd = int(stats["L*"] - 1) // 2 * 2 + 1
         return Descriptor(f"L={odd}-{odd + 1}", stats)
 
+    def behaviour(self, trajectory: Trajectory) -> Array:
+        """For which part of the time they cooperate."""
+        return (trajectory.reward > 0).all(-1).mean(0)
+
     def scene(self, state: Any) -> Sequence[Shape]:
         light = Shape("light", *drawn(state.light), 0.45 * CELL_WIDTH, f"L={int(state.length)}")
         return [light, *draw_agents(state.agents)]

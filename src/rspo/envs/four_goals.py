@@ -112,6 +112,11 @@ class FourGoals(Env):
         label, most = max(share.items(), key=lambda item: item[1])
         return Descriptor(label if most >= 0.8 else "mixed", share, clear=most >= 0.8)
 
+    def behaviour(self, trajectory: Trajectory) -> Array:
+        """The landmark that is nearest at the end."""
+        relative = trajectory.last.obs[:, 0, :8].reshape(-1, 4, 2)
+        return (jnp.square(relative).sum(-1).argmin(-1) + 0.5) / 4
+
     def scene(self, state: Any) -> Sequence[Shape]:
         goals = [
             Shape("goal", float(x), float(y), float(size), name)

@@ -173,6 +173,13 @@ class MonsterHunt(Env):
         weak = label == "Chase" and stats["return"] < CENTRE
         return Descriptor("weak Chase" if weak else label, stats, clear=not weak)
 
+    def behaviour(self, trajectory: Trajectory) -> Array:
+        """How far outside they are together: 0 for apart, then a third more each for the interior,
+        an edge and a corner; on average."""
+        own, other = trajectory.obs[..., 0, :2], trajectory.obs[..., 0, 2:4]
+        walls = ((own == 0) | (own == SIZE - 1)).sum(-1)
+        return jnp.where((other == 0).all(-1), (1 + walls) / 3, 0.0).mean(0)
+
     def scene(self, state: Any) -> Sequence[Shape]:
         apples = [Shape("apple", *drawn(apple), 0.2 * CELL_WIDTH) for apple in state.apples]
         return [

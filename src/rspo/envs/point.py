@@ -30,6 +30,7 @@ WALLS = (  # from (x, y) to (x, y)
     ((12.0, -2.3), (14.0, -1.7)),
     ((13.7, -2.0), (14.3, 2.0)),
 )
+SIDEWAYS = 10.0  # the width of what behaviours tell apart
 MIDDLE, SCALE = 12.5, 15.0  # what is drawn: x from -2.5 to 27.5
 
 
@@ -76,6 +77,14 @@ class Point(Env):
         share = {name: float(shown.mean()) for name, shown in ways.items()}
         label, most = max(share.items(), key=lambda item: item[1])
         return Descriptor(label if most >= 0.8 else "mixed", share, clear=most >= 0.8)
+
+    def behaviour(self, trajectory: Trajectory) -> Array:
+        """Its greatest distance to either side before it is past the wall: 0 far below, 1 far
+        above."""
+        x, y = trajectory.obs[:, :, 0, 0], trajectory.obs[:, :, 0, 1]
+        before = jnp.where(x < WALLS[2][1][0], y, 0.0)
+        furthest = jnp.where(before.max(0) > -before.min(0), before.max(0), before.min(0))
+        return jnp.clip(0.5 + furthest / SIDEWAYS, 0.0, 1.0)
 
     def scene(self, state: Any) -> Sequence[Shape]:
         x, y, angle = (float(number) for number in state.position)

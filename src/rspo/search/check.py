@@ -10,7 +10,7 @@ import numpy as np
 
 from rspo.core.spaces import Box, Discrete, MultiDiscrete
 from rspo.core.types import Played, Spec, Step, Trajectory, as_view
-from rspo.envs.base import AnyEnv, Env, HostEnv, Instances
+from rspo.envs.base import AnyEnv, Env, HostEnv, Instances, World
 from rspo.envs.given import failure, first, own_code, tried, warn_outside, whole
 from rspo.errors import InputError, RspoWarning
 from rspo.methods.base import Method, Need
@@ -39,6 +39,14 @@ NEEDS: dict[Need, tuple[Callable[[AnyEnv], bool], str]] = {
     "features": (
         lambda env: env.spec.features > 0,
         "its reward is not given as a weighted sum of features (Spec.features)",
+    ),
+    "behaviour": (
+        lambda env: type(env).behaviour is not World.behaviour,
+        "it does not say how episodes behave (World.behaviour)",
+    ),
+    "tables": (
+        lambda env: type(env).tables is not World.tables,
+        "it gives no tables of transitions and rewards (World.tables)",
     ),
 }
 

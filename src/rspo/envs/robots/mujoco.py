@@ -125,6 +125,15 @@ class Mujoco(HostEnv):
         """The gait that most episodes show, up to their end: docs/gaits.md."""
         return describe_gaits(list(self.episodes(trajectory)))
 
+    def behaviour(self, trajectory: Trajectory) -> Any:
+        """The mean pitch of the torso, of a humanoid its height, within what counts as healthy."""
+        robot, first = self.robot, trajectory.first
+        column, (low, high) = (0, robot.healthy_z) if robot.whole_body else (1, robot.healthy_angle)
+        if not np.isfinite(low):
+            low, high = -np.pi, np.pi
+        mean = (trajectory.obs[:, :, 0, column] * first).sum(0) / first.sum(0)
+        return ((mean - low) / (high - low)).clip(0.0, 1.0)
+
     def episodes(self, trajectory: Trajectory) -> Iterator[Episode]:
         """The first episode of each column, from the moment before its first action."""
         qpos = np.concatenate([trajectory.start.qpos[None], trajectory.state.qpos])
