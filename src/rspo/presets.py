@@ -188,6 +188,11 @@ TASKS = {
         measure=Measure(alpha=0.6, cap=10.0, discount=0.995),
         paper={**_STAG_HUNT_LETTER, "ppo": {**_STAG_HUNT_LETTER["ppo"], "updates": 400}},
     ),
+    "tree": Task(
+        "tree",
+        ppo=PPO(batch=1024, updates=300, learning_rate=1e-2, hidden=16, layers=1, horizon="end"),
+        judge=Judge(quality=0.8),
+    ),
     # Batch, steps and alpha are those of the authors' configuration.
     "point": Task(
         "point",

@@ -102,6 +102,9 @@ ENVIRONMENTS = Registry(
             "rspo.envs.escalation:Escalation",
             "two agents: follow a light together; whoever follows alone pays",
         ),
+        "tree": Entry(
+            "rspo.envs.tree:Tree", "four choices in a binary tree; small enough for exact returns"
+        ),
         "point": Entry(
             "rspo.envs.point:Point",
             "push a disc to a goal, past a U that catches whoever goes straight",
@@ -157,6 +160,10 @@ METHODS = MethodRegistry(
             "rspo.methods.sipo_wd:SIPOWD", "other states than the kept ones, by a learned distance"
         ),
         "rnd": Entry("rspo.methods.rnd:RND", "restarts that are paid for states seldom seen"),
+        "ridge-rider": Entry(
+            "rspo.methods.ridge_rider:RidgeRider",
+            "from a saddle along the Hessian's eigenvectors; exact in tabular games",
+        ),
         "pga-map-elites": Entry(
             "rspo.methods.pga_map_elites:PGAMapElites",
             "an archive of behaviours: the best policy of each, bred or improved by a critic",
