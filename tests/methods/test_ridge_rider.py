@@ -120,21 +120,27 @@ def test_exact_returns_are_those_of_all_paths(seed):
 
 
 def test_sampled_returns_have_the_gradient_and_the_hessian_of_exact_ones():
-    logits = np.random.default_rng(1).normal(size=8).astype(np.float32)
-    played = collect(Tree(), policy_of(logits.reshape(4, 2)), 200_000, jax.random.key(0))
-    of = lambda value: lambda theta: value(policy_of_traced(theta))
-    policy = policy_of(logits.reshape(4, 2))
+    """With each path as often as a policy takes it that goes left three times of four, the mean over
+    episodes is the expectation."""
+    policy = policy_of(np.log([[3.0, 1.0]] * 4))
+    paths = [p for p in itertools.product((0, 1), repeat=4) for _ in range(3 ** (4 - sum(p)))]
+    action = np.array(paths, np.int32).T[..., None]
+    pays = (action[0] == action[1]) + 0.5 * (action[2] == action[3])
+    reward = np.zeros(action.shape, np.float32)
+    reward[-1] = pays
+    played = collect(Tree(), policy, len(paths), jax.random.key(0))  # all see the same depths
+    played = dataclasses.replace(played, action=jnp.asarray(action), reward=jnp.asarray(reward))
 
-    def policy_of_traced(theta):
+    def at(theta):
         net = dataclasses.replace(policy.actor.net, weights=(theta.reshape(4, 2),))
         return dataclasses.replace(policy, actor=dataclasses.replace(policy.actor, net=net))
 
-    estimate, truth = of(partial(sampled_return, played)), of(exact)
-    theta = jnp.asarray(logits)
-    np.testing.assert_allclose(jax.grad(estimate)(theta), jax.grad(truth)(theta), atol=0.01)
-    np.testing.assert_allclose(
-        jax.jit(jax.hessian(estimate))(theta), jax.hessian(truth)(theta), atol=0.03
-    )
+    theta = policy.actor.net.weights[0].ravel()
+    for derivative in (jax.grad, jax.hessian):
+        estimate = jax.jit(derivative(lambda theta: sampled_return(played, at(theta))))(theta)
+        truth = jax.jit(derivative(lambda theta: exact(at(theta))))(theta)
+        np.testing.assert_allclose(estimate, truth, atol=1e-5)
+        assert np.abs(truth).max() > 0.05
 
 
 # --- riding ---
