@@ -83,6 +83,11 @@ def validate(config: Config, spec: Spec) -> None:
     config.method.validate()
     config.measure.validate()
     ppo = config.ppo
+    if ppo.memory != "none" and not config.method.memories:
+        raise InputError(
+            f"ppo.memory is '{ppo.memory}', but the policies of {config.method.name} have no "
+            "memory: set ppo.memory to 'none'."
+        )
     if config.measure.of == "return" and ppo.padding == "restart":
         raise InputError(
             "measure.of is 'return' and ppo.padding is 'restart': several episodes follow on one "

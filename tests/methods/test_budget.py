@@ -22,5 +22,5 @@ def test_all_methods_have_the_same_budget(name):
 def test_the_kind_of_a_method_is_what_its_plan_says(name):
     method = METHODS.make(name)
     plan = method.plan(6)
-    assert (plan.members > 1) == (method.kind == "population")
+    assert (plan.members > 1) == (method.kind in ("population", "archive", "tabular"))
     assert (plan.latents > 1) == (method.kind == "latent") == (method.latent_size(plan) > 0)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rspo
-from rspo.config import Config
+from rspo.config import Config, validate
 from rspo.core.learning import PPO
 from rspo.core.members import member
 from rspo.core.types import View
@@ -198,9 +198,9 @@ def test_steps_are_those_of_other_methods_and_memories_are_refused():
         for name in ("ridge-rider", "pg")
     )
     assert own.steps == other.steps
-    setup = Setup(Tree().spec, own.plan, 3)
+    remembering = dataclasses.replace(own, ppo=PPO(batch=64, memory="gru"))
     with pytest.raises(InputError, match=r"ppo\.memory is 'gru'"):
-        own.method.learner(setup, PPO(memory="gru"))
+        validate(remembering, Tree().spec)
 
 
 def test_who_gives_tables_is_known():

@@ -122,6 +122,8 @@ class Method:
     on seeds that no result is published on."""
     paper: ClassVar[Mapping[str, Settings]] = {}
     """The same with the paper's own settings (`--paper`)."""
+    memories: ClassVar[bool] = True
+    """Whether it can train policies with a memory."""
     whole_episodes: ClassVar[bool] = False
     """Whether `loss` sees all of a batch as whole episodes instead of minibatches of steps."""
 

@@ -53,7 +53,7 @@ class Elites(eqx.Module):
 def no_elites(policy: Any, cells: int) -> Elites:
     """Empty cells, each with a copy of this policy in its place."""
     copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (cells, *leaf.shape)), policy)
-    return Elites(copies, jnp.full(cells, NOTHING))
+    return Elites(copies, jnp.full(cells, NOTHING, jnp.float32))
 
 
 def cells_of(behaviours: Array, cells: int) -> Array:

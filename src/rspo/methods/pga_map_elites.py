@@ -27,7 +27,6 @@ from rspo.core.policies import Normalizer, Policy, init_normalizer
 from rspo.core.policies.policy import Actor
 from rspo.core.settings import Count, Positive
 from rspo.core.types import Trajectory, View
-from rspo.errors import InputError
 from rspo.methods.actor_critic import (
     ActorCritic,
     Transitions,
@@ -104,6 +103,7 @@ class PGAMapElites(Method):
 
     kind: ClassVar[Kind] = "archive"
     needs: ClassVar[tuple[Need, ...]] = ("behaviour",)
+    memories: ClassVar[bool] = False  # critics learn from single steps
     # Their updates have few episodes, which would make few candidates.
     tuned: ClassVar[Mapping[str, Settings]] = {"robots": {"method": {"episodes": 2}}}
 
@@ -111,11 +111,6 @@ class PGAMapElites(Method):
         return Plan(members=policies)
 
     def learner(self, setup: Setup, settings: PPO) -> Learner:
-        if settings.memory != "none":
-            raise InputError(
-                f"ppo.memory is '{settings.memory}', but the critics of {self.name} learn from "
-                "single steps: set ppo.memory to 'none'."
-            )
         return Learner(
             partial(self._init, setup, settings),
             partial(self._play, setup, settings),
@@ -258,7 +253,7 @@ def _candidate(setup: Setup, settings: PPO, key: Array) -> Policy:
     space, width = setup.spec.action_space, (settings.hidden,) * settings.layers
     gain = REAL_GAIN if space.continuous else CHOICE_GAIN
     net = random_net((setup.spec.obs_size, *width, space.n), gain, key)
-    log_std = jnp.full(space.n, LOG_STD) if space.continuous else None
+    log_std = jnp.full(space.n, LOG_STD, jnp.float32) if space.continuous else None
     return Policy(Actor(net, log_std, space), critic=None, normalizer=None)
 
 

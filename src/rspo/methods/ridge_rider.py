@@ -30,7 +30,6 @@ from rspo.core.policies.policy import Actor
 from rspo.core.settings import Count, Positive
 from rspo.core.types import Padding, Trajectory, View
 from rspo.envs.base import Tables
-from rspo.errors import InputError
 from rspo.methods.base import Kind, Learner, Method, Plan, Setup, TrainState
 from rspo.methods.lanczos import Spectrum, lanczos
 from rspo.methods.references import References
@@ -66,16 +65,12 @@ class RidgeRider(Method):
     weights."""
 
     kind: ClassVar[Kind] = "tabular"
+    memories: ClassVar[bool] = False
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)
 
     def learner(self, setup: Setup, settings: PPO) -> Learner:
-        if settings.memory != "none":
-            raise InputError(
-                f"ppo.memory is '{settings.memory}', but the policies of {self.name} are tables: "
-                "set ppo.memory to 'none'."
-            )
         return Learner(
             partial(_init, setup), partial(_play, setup, settings), partial(self._learn, setup)
         )
