@@ -53,8 +53,14 @@ def make_trainer(
     """`advance(state, rivals, keys, n)` runs n <= rows updates; of `rows` rows of metrics the first
     n are set. A round has `settings.updates`."""
     learner = make_learner(collect.compiled, method, settings, measure, setup)
-    init = jax.jit(learner.init, out_shardings=everywhere())
+    init = jax.jit(lambda keys: _typed(learner.init(keys)), out_shardings=everywhere())
     return Trainer(init, collect.trainer(partial(learner.play, collect), learner.learn, rows))
+
+
+def _typed(state: TrainState) -> TrainState:
+    """Numbers that a method begins with as Python's get the types of arrays, or the second update
+    would be compiled anew."""
+    return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
 
 
 def make_learner(

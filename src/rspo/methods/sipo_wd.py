@@ -19,7 +19,7 @@ import optax
 from jax import Array
 
 from rspo.core.members import each_member
-from rspo.core.policies import MLP, init_mlp
+from rspo.core.policies import MLP
 from rspo.core.settings import Count, Positive
 from rspo.core.types import Samples, Trajectory
 from rspo.methods.base import Score, Settings, Setup
@@ -67,10 +67,15 @@ class SIPOWD(StateDistance):
     tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"delta": 0.02}}}
 
     def init(self, setup: Setup, key: Array) -> Critics:
-        size = setup.spec.obs_size
-        clipped = lambda leaf: jnp.clip(leaf, -self.clip, self.clip)
-        made = lambda key: jax.tree.map(clipped, init_mlp((size, self.hidden, 1), 1.0, key))
-        critic = jax.vmap(made)(jax.random.split(key, setup.capacity))
+        size, places, hidden = setup.spec.obs_size, setup.capacity, self.hidden
+        # Within the bounds that steps keep to.
+        weights = tuple(
+            jax.random.uniform(own, shape, minval=-self.clip, maxval=self.clip)
+            for own, shape in zip(
+                jax.random.split(key), ((places, size, hidden), (places, hidden, 1)), strict=True
+            )
+        )
+        critic = MLP(weights, (jnp.zeros((places, hidden)), jnp.zeros((places, 1))))
         opt_state = jax.vmap(self._optimizer.init)(critic)
         return Critics(self.init_duals(setup), no_bounds(size), critic, opt_state)
 

@@ -215,11 +215,6 @@ def _traced_problems(tools: Tools) -> list[str]:
     after, _ = jax.eval_shape(learner.learn, state, tools.references(archive), data, own)
     if difference := _difference(state, after):
         return [f"an update changes the training state {difference}"]
-    if untyped := _untyped(state, after):
-        return [
-            f"its training state begins as plain Python numbers at {untyped}, so that the second "
-            "update is compiled anew: give them a type, as in jnp.asarray(0.0, jnp.float32)"
-        ]
     policy = tools.playing(member(_filled(state.policy), 0), 0)
     learners = member(_filled(state.method), 0)
     jax.eval_shape(tools.remember, learners, policy, jax.random.key(0))
@@ -281,16 +276,6 @@ def _infinite(what: str, tree: Any, infinite: bool = False) -> list[str]:
             name = jax.tree_util.keystr(path)
             return [f"not all numbers in {what}{name and f' ({name})'} are finite"]
     return []
-
-
-def _untyped(before: Any, after: Any) -> str | None:
-    """The first leaf whose type is settled by an update only."""
-    for (path, leaf), other in zip(
-        jax.tree.leaves_with_path(before), jax.tree.leaves(after), strict=True
-    ):
-        if leaf.weak_type != other.weak_type:
-            return jax.tree_util.keystr(path)
-    return None
 
 
 def _difference(before: Any, after: Any) -> str | None:
