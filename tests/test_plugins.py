@@ -61,4 +61,4 @@ def test_its_method_finds_another_town_in_its_world(installed: Path, tmp_path: P
     summary = json.loads((folder / "summary.json").read_text())
     towns = [strategy["descriptor"] for strategy in summary["strategies"]]
     assert len(set(towns)) == 2, towns
-    assert json.loads((folder / "config.json").read_text())["method"]["weight"] == 1
+    assert json.loads((folder / "run.json").read_text())["config"]["method"]["weight"] == 1
