@@ -33,7 +33,12 @@ def programs() -> list[Any]:
 
 def stag_hunts() -> None:
     """The finished runs that the page on the games looks at."""
-    small: dict[str, Any] = {"iterations": 2, "ppo": {"updates": 2}, "judge": {"episodes": 16}}
+    small: dict[str, Any] = {
+        "iterations": 2,
+        "method": {"name": "rspo", "predictor_steps": 5},
+        "ppo": {"updates": 2, "batch": 1600},
+        "judge": {"episodes": 16},
+    }
     for name in ("escalation", "monster-hunt"):
         rspo.discover(name, out=f"runs/{name}-rspo-seed0", quiet=True, **small)
 
