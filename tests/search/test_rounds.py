@@ -198,6 +198,25 @@ def test_a_run_that_is_killed_within_a_round_goes_on_to_the_same_bytes(
     assert not (folder / "checkpoint.safetensors").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dvd", "smerl", "trajdiv", "maven", "domino", "dgpo"])
+def test_what_a_method_learns_on_the_side_goes_on_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Bandits, discriminators and multipliers are part of the checkpoint."""
+    case, folder = Case(METHODS.make(name), 2), tmp_path / "run"
+    monkeypatch.setattr(api, "CHECKPOINT_SECONDS", 0.0)
+    with monkeypatch.context() as patch:
+        killed_in(patch, "_save_checkpoint", 2, after=True)
+        with pytest.raises(Killed):
+            case.run(folder)
+    rspo.resume(folder, env=case.env, quiet=True)
+    assert results(folder) == results(case.run(tmp_path / "whole"))
+    start = np.eye(5, dtype=np.float32)[0][: case.env.spec.obs_size]
+    for strategy in rspo.load(folder):
+        assert strategy.act(start, greedy=True) in (0, 1)
+
+
 def test_what_is_trained_is_not_trained_again(
     finished: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
