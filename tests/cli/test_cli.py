@@ -437,7 +437,7 @@ def test_evaluate_prints_the_summary(finished: Path) -> None:
         assert names <= strategy.keys()
         assert strategy["index"] == index
         assert strategy["episodes"] == 32
-        assert strategy["status"] in ("novel", "duplicate", "failed")
+        assert strategy["status"] in ("novel", "weak", "duplicate", "failed")
         assert 0 <= strategy["return_mean"] <= 1
         assert 0 <= strategy["accepted"] <= 1
     assert len(record["strategies"]) == 3

@@ -13,7 +13,7 @@ whose gradient and Hessian at the policy that played are unbiased and noisy. All
 the same point; which ridge one takes at each saddle are the digits of its number.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ from rspo.core.policies.policy import Actor
 from rspo.core.settings import Count, Positive
 from rspo.core.types import Padding, Trajectory, View
 from rspo.envs.base import Tables
-from rspo.methods.base import Kind, Learner, Method, Plan, Setup, TrainState
+from rspo.methods.base import Kind, Learner, Method, Plan, Settings, Setup, TrainState
 from rspo.methods.lanczos import Spectrum, lanczos
 from rspo.methods.references import References
 from rspo.rollout.collector import Collector
@@ -66,6 +66,8 @@ class RidgeRider(Method):
 
     kind: ClassVar[Kind] = "tabular"
     memories: ClassVar[bool] = False
+    tuned: ClassVar[Mapping[str, Settings]] = {"skirmish": {"ppo": {"memory": "none"}}}
+    paper: ClassVar[Mapping[str, Settings]] = tuned
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)
