@@ -88,8 +88,8 @@ class Trajectory(eqx.Module):
     # [T, N] true from the terminating step on; with "restart", at terminating steps alone
     terminated: Array
     live: Array  # [T, N] false on the frozen steps after termination
-    # [T, N, A] the steps that enter losses and likelihoods: those of living agents that are live, or
-    # all after an early end too (`PPO.padding`)
+    # [T, N, A] the steps that enter losses and likelihoods: live ones of living agents, or those
+    # after an early end too (`PPO.padding`)
     counted: Array
     last: View  # [N, A, ...] after the last action
     state: Any = None  # the environment's own states [T, N, ...] after each action, when recorded
