@@ -52,6 +52,7 @@ def test_ten_times_the_denominator_is_the_tenth_root_of_the_kernel() -> None:
     assert mujoco.wider(pair) == pytest.approx(1 - wider**2)
 
 
+@pytest.mark.slow
 def test_the_diversity_of_a_run_is_that_of_all_its_policies(tmp_path: Path) -> None:
     small = {"updates": 1, "batch": 400, "minibatches": 1}
     archive = rspo.discover(

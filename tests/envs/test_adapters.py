@@ -298,6 +298,7 @@ def test_a_whole_run_in_them(env, tmp_path):
     assert [s.evaluation for s in again] == [s.evaluation for s in archive]
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name, folder = (

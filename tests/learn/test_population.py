@@ -52,6 +52,7 @@ def learned(trained, i):
     return own, {name: column[:, i] for name, column in table.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_a_member_does_not_know_whom_it_is_trained_with(settings):
     """To the last bit the same in other company and in another place; and but for rounding as it is

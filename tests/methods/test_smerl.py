@@ -83,6 +83,7 @@ def test_given_what_is_good_latents_open_different_doors():
         assert table["return"][-1].min() > 1.8
 
 
+@pytest.mark.slow
 def test_a_first_part_that_ends_sure_of_a_door_leaves_nothing_to_tell_apart():
     """What is known to fail: this policy has made up its mind when diversity begins to count."""
     for doors, sure, table in opened(SMERL(), range(4)):

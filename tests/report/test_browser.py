@@ -90,6 +90,7 @@ def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOMAINS)
 def test_a_report_of_every_domain(driver: Any, run_of: Callable[[str], Path], name: str) -> None:
     page = write_report(run_of(name))
@@ -163,6 +164,7 @@ def test_buttons(driver: Any, hunt: Path) -> None:
     assert steps[0] == steps[1]
 
 
+@pytest.mark.slow
 def test_the_speed_is_the_viewers(driver: Any, hunt: Path) -> None:
     """At four times the speed an episode's end comes sooner."""
     took = {}

@@ -470,6 +470,7 @@ def test_nothing_outside_is_referred_to(hunt: Path) -> None:
             assert value is None or value.startswith(("#", "data:"))
 
 
+@pytest.mark.slow
 def test_twenty_strategies_fit_into_five_megabytes(tmp_path: Path) -> None:
     """Of a robot with 15 limbs and a thousand steps: more than all recorded episodes would fit."""
     page = write_report(make_run(tmp_path / "run", Linkage(limbs=15, horizon=1000), 20))

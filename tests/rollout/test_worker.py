@@ -274,6 +274,7 @@ def test_an_environment_that_hangs_is_named_and_the_run_goes_on_when_it_answers(
     assert len(warned) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("far", [True, False])
 def test_one_that_is_only_slow_is_not(world, staged, far, monkeypatch):
     """Its episodes take four seconds, but none of their steps one."""

@@ -17,6 +17,7 @@ def strategies(run: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_it_gives_what_it_would_have_given_from_the_start(tmp_path: Path) -> None:
     """Also where there are more kept policies than places for them at first, and a value head for
     each."""
@@ -31,6 +32,7 @@ def test_it_gives_what_it_would_have_given_from_the_start(tmp_path: Path) -> Non
     assert (grown / "summary.json").read_bytes() == (whole / "summary.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_cross_play_is_of_all_strategies(tmp_path: Path) -> None:
     rspo.discover(
         "escalation",
@@ -42,6 +44,7 @@ def test_cross_play_is_of_all_strategies(tmp_path: Path) -> None:
     assert rspo.crossplay(tmp_path / "run").payoff.shape == (2, 2)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused(finished: Path, tmp_path: Path) -> None:
     assert_refused(here("resume", finished, "--iterations", "1"), "iterations is 1", "must be more")
     assert_refused(here("resume", finished, "--iterations", "0"), "iterations is 0")

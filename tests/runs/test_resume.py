@@ -55,6 +55,7 @@ def killed_over_and_over(folder: Path, seed: int) -> int:
     raise AssertionError("the run makes no progress")
 
 
+@pytest.mark.slow
 def test_a_run_killed_over_and_over_ends_the_same(finished: Path, tmp_path: Path) -> None:
     folders = [tmp_path / "a", tmp_path / "b"]
     with ThreadPoolExecutor() as pool:
@@ -106,6 +107,7 @@ def assert_resumes(folder: Path, finished: Path) -> None:
 ON_ONE_CORE = "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); os.execv(sys.executable, sys.argv[1:])"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     (os.cpu_count() or 1) < 2 or not hasattr(os, "sched_setaffinity"), reason="takes two cores"
 )

@@ -65,6 +65,7 @@ def test_a_run_tells_all_of_it(tmp_path: Path) -> None:
     assert {"return", "loss", "entropy"} <= updates[0].metrics.keys()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_keeps_what_was_found_and_goes_on(tmp_path: Path) -> None:
     whole, run = tmp_path / "whole", tmp_path / "run"
     rspo.discover("four-goals-easy", out=whole, **SMALL)

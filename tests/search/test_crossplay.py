@@ -193,6 +193,7 @@ def test_many_pairs_of_a_host_environment_play_fewer_episodes() -> None:
     assert usual_episodes(world, 100, 2) == 2
 
 
+@pytest.mark.slow
 def test_a_run_of_a_pettingzoo_world_ends_with_cross_play(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "iterations": 2,

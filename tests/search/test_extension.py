@@ -25,6 +25,7 @@ def searched(config: Config, archive: Archive) -> list[Found]:
     return [event for event in search(collector(ENV), config, archive) if isinstance(event, Found)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

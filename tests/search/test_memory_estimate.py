@@ -211,6 +211,7 @@ print(int(status["VmHWM"].split()[0]) * 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "episodes"), [(16 * 2**17, 64), (1024, 50_000)])
 def test_the_estimate_is_near_what_a_run_really_takes(batch: int, episodes: int) -> None:
     """Its peak, beyond that of a small one."""

@@ -69,6 +69,7 @@ def test_one_agent_has_neither(tmp_path: Path) -> None:
     assert not list(folder.glob("*.svg"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "moment"), [("crossplay.json", 2), ("crossplay.svg", 1)]
 )  # before renaming, writing

@@ -56,6 +56,7 @@ def test_a_finished_run_keeps_that_of_its_distinct_strategies(tmp_path: Path) ->
     assert "Population diversity" in (out / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_policies_with_memory_are_compared_by_whole_episodes(tmp_path: Path) -> None:
     """What they do depends on more than one state, so that the scores on single states are none."""
     out = tmp_path / "run"

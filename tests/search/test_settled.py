@@ -78,6 +78,7 @@ def test_it_is_decided_after_every_tenth_update_of_all_members():
     assert EVERY == 10
 
 
+@pytest.mark.slow
 def test_a_run_ends_early_and_goes_on_to_the_same_result(tmp_path):
     """Killed in the middle, or extended: as if nothing had happened."""
     learner = {"updates": 200, "settled": 10, "batch": 64, "hidden": 8, "learning_rate": 3e-2}

@@ -150,6 +150,7 @@ def test_a_simulation_that_blows_up_is_said_once_and_leaves_no_log(capfd, monkey
     assert not Path("MUJOCO_LOG.TXT").exists()
 
 
+@pytest.mark.slow
 def test_a_run_with_falls_is_played_anew_to_the_same_numbers(tmp_path):
     """Hoppers fall many times within 512 steps; returns are those until the first fall."""
     settings = {
