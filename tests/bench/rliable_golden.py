@@ -1,7 +1,7 @@
 """Make `rliable.json`: what rliable 1.2.0 says of a few tables of scores [runs, tasks].
 
-    python -m venv /tmp/rliable && /tmp/rliable/bin/pip install 'rliable==1.2.0' 'pandas<3' 'arch<7' 'numpy<2'
-    /tmp/rliable/bin/python tests/bench/rliable_golden.py
+    python -m venv rliable-venv && rliable-venv/bin/pip install 'rliable==1.2.0' 'pandas<3' 'arch<7' 'numpy<2'
+    rliable-venv/bin/python tests/bench/rliable_golden.py
 
 It needs an environment of its own: rliable cannot be imported beside pandas 3.
 """

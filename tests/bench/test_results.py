@@ -9,7 +9,7 @@ import pytest
 
 from handmade import cells, policy, record
 from rspo.bench import figures, markdown, output
-from rspo.bench.jobs import Record
+from rspo.bench.record import Record
 from rspo.bench.results import agreement, cell, summed_up
 from rspo.bench.tables import Bench, Column, Row
 

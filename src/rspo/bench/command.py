@@ -9,7 +9,8 @@ from pathlib import Path
 from rspo.bench import output
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.executors import Ended, Executor
-from rspo.bench.jobs import Job, Record, finished, task
+from rspo.bench.jobs import Job, finished, task
+from rspo.bench.record import Record
 from rspo.bench.records import Records, otherwise, why_not
 from rspo.bench.tables import Bench, domain_of
 from rspo.errors import InputError, suggestion

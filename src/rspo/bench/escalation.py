@@ -5,10 +5,10 @@ from functools import partial
 from statistics import mean
 
 from rspo.bench import figures
-from rspo.bench.jobs import Record
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.monster_hunt import every_policy
 from rspo.bench.naming import counted, first_iterations
+from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, Quick, Row
 from rspo.core.types import Descriptor
 from rspo.envs.escalation import ALWAYS, Escalation, count_equilibria, lengths_in

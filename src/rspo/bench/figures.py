@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from rspo.bench import statistics
-from rspo.bench.jobs import Record
+from rspo.bench.record import Record
 from rspo.bench.results import PAPER, TUNED, cells, scores, settings_of
 from rspo.bench.tables import Bench
 from rspo.core import charts

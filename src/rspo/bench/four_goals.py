@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rspo.bench import figures
-from rspo.bench.jobs import Record
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.naming import NAMELESS, best_return
+from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, Quick, Row
 
 GOALS, ITERATIONS = 4, 7

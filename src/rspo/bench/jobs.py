@@ -11,20 +11,14 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rspo.bench.record import Record
 from rspo.errors import InputError
 from rspo.runs import manifest, store
 
 if TYPE_CHECKING:  # imported where they are used: reading records should not wait for JAX
     from rspo.config import Config
 
-Record = dict[str, Any]
-"""What is kept of a finished run: its job, settings, strategies, and the measures of its domain."""
 RECORD = "bench.json"
-
-
-def steps_of_each(config: "Config") -> int:
-    """Environment steps of each policy."""
-    return config.steps // config.iterations
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from rspo.bench.jobs import Record
+from rspo.bench.record import Record
 from rspo.bench.results import (
     PAPER,
     TUNED,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rspo.bench.jobs import Record, steps_of_each
 from rspo.bench.naming import agreed_name
+from rspo.bench.record import Record, steps_of_each
 from rspo.config import to_dict
 from rspo.envs.escalation_equilibria import examine
 from rspo.registry import make

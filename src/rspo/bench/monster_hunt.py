@@ -8,9 +8,9 @@ from statistics import mean
 import numpy as np
 
 from rspo.bench import figures
-from rspo.bench.jobs import Record
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.naming import LEGEND, Policy, best_return, counted, first_iterations, shown_names
+from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, Quick, Row
 from rspo.config import Judge
 from rspo.core import charts

@@ -6,9 +6,9 @@ from functools import partial
 from statistics import mean
 
 from rspo.bench import figures
-from rspo.bench.jobs import Record
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.naming import LEGEND, counted, shown_names
+from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, PaperNumber, Quick, Row
 
 ROBOTS = ("half-cheetah", "hopper", "walker2d", "humanoid")

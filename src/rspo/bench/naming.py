@@ -3,7 +3,7 @@ strategy."""
 
 from typing import Any
 
-from rspo.bench.jobs import Record
+from rspo.bench.record import Record
 
 NAMELESS = "mixed"
 Policy = dict[str, Any]  # one of a record's strategies

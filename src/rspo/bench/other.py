@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from rspo.bench import escalation, figures, four_goals
-from rspo.bench.jobs import Record
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.mujoco import diversity
 from rspo.bench.naming import LEGEND, best_return, counted, shown_names
+from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, Quick, Row
 
 SEEDS = (100, 101, 102)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rspo.bench import figures, markdown
-from rspo.bench.jobs import Record
+from rspo.bench.record import Record
 from rspo.bench.results import cells, paper_mean
 from rspo.bench.tables import Bench, domain_of
 from rspo.report.bench import bench_page

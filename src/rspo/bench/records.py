@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from rspo.bench.jobs import Job, Record, difference, steps_of_each
+from rspo.bench.jobs import Job, difference
+from rspo.bench.record import Record, steps_of_each
 from rspo.errors import InputError
 from rspo.runs import store
 

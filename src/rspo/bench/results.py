@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from rspo.bench import statistics
-from rspo.bench.jobs import Record
+from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, PaperNumber, Row
 
 TUNED, PAPER = "tuned", "paper"

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rspo.bench.jobs import Job, Record
+from rspo.bench.jobs import Job
+from rspo.bench.record import Record
 
 PaperNumber = float | tuple[float, float]
 """A mean, or a mean and its deviation over seeds."""
