@@ -353,12 +353,24 @@ def folder_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[li
 
 # ---- flags and configuration files
 
+# `watch` is not among them: it serves until it is stopped.
 FLAGS = {
     "discover": """--iterations --seed --method --out --config --log --ppo.batch --ppo.updates --ppo.epochs
         --ppo.minibatches --ppo.learning-rate --ppo.decay --ppo.hidden --ppo.layers --ppo.padding --ppo.overlap
         --ppo.no-overlap --ppo.init --ppo.gamma --measure.alpha --measure.delta --measure.of --measure.cap
         --judge.episodes --judge.attempts --judge.references --method.lambda-b --method.lambda-r --method.streams
         --method.switch --method.paid""".split(),  # noqa: SIM905
+    "bench": [
+        "--list",
+        "--methods",
+        "--envs",
+        "--seeds",
+        "--steps",
+        "--jobs",
+        "--executor",
+        "--out",
+    ],
+    "completion": [],
     "evaluate": ["--json", "--episodes", "--seed"],
     "list": ["--all"],
     "play": ["--episodes", "--seed", "--sampled", "--speed", "--svg", "--gif"],
@@ -377,10 +389,11 @@ WORDS = """
 def flag_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[list[str], str]:
     shutil.copytree(draw.choice(corpus), home / "run")
     (home / "settings.toml").write_text("iterations = 1\n")
-    verb = draw.choice([*sorted(cli.VERBS), "discover", "discover", "play"])
+    verb = draw.choice([*sorted(FLAGS), "discover", "discover", "play"])
     words = [verb, *{"discover": ["four-goals-easy"], "list": []}.get(verb, ["run"])]
     for _ in range(draw.randint(0, 3)):
-        flag = draw.choice(FLAGS[verb] * 3 + STRANGE if draw.random() < 0.3 else FLAGS[verb])
+        strange = draw.random() < 0.3 or not FLAGS[verb]
+        flag = draw.choice(FLAGS[verb] * 3 + STRANGE if strange else FLAGS[verb])
         value = draw.choice([*WORDS, *NASTY, *map(str, NUMBERS)])
         words += draw.choice([[flag, value], [flag, value], [f"{flag}={value}"], [flag], [value]])
     if draw.random() < 0.1:
