@@ -356,8 +356,8 @@ def folder_case(draw: random.Random, corpus: list[Path], home: Path) -> tuple[li
 # `watch` is not among them: it serves until it is stopped.
 FLAGS = {
     "discover": """--iterations --seed --method --out --config --log --ppo.batch --ppo.updates --ppo.epochs
-        --ppo.minibatches --ppo.learning-rate --ppo.decay --ppo.hidden --ppo.layers --ppo.padding --ppo.overlap
-        --ppo.no-overlap --ppo.init --ppo.gamma --measure.alpha --measure.delta --measure.of --measure.cap
+        --ppo.minibatches --ppo.learning-rate --ppo.decay --ppo.hidden --ppo.layers --ppo.padding --ppo.normalize-obs
+        --ppo.no-normalize-obs --ppo.init --ppo.gamma --measure.alpha --measure.delta --measure.of --measure.cap
         --judge.episodes --judge.attempts --judge.references --method.lambda-b --method.lambda-r --method.streams
         --method.switch --method.paid""".split(),  # noqa: SIM905
     "bench": [
@@ -410,7 +410,7 @@ method = "rspo"
 batch = 1024
 decay = [0.0, 1.0]
 padding = "count"
-overlap = false
+normalize_obs = false
 [method]
 lambda_b = 1.0
 streams = "single"
