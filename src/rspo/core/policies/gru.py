@@ -2,15 +2,16 @@
 
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from rspo.core.policies.mlp import MLP, init_mlp
+from rspo.core.pytrees import pytree
 
 
-class GRU(eqx.Module):
+@pytree
+class GRU:
     """Any batch shape, NumPy or JAX weights. What it remembers of an episode is a vector h."""
 
     body: MLP  # its last layer is a tanh layer too

@@ -4,13 +4,15 @@ import itertools
 import math
 from typing import Any, ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from rspo.core.pytrees import pytree
 
-class MLP(eqx.Module):
+
+@pytree
+class MLP:
     """Tanh layers and a linear one; any batch shape, NumPy or JAX weights."""
 
     weights: tuple[Array, ...]

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax import Array
+
+from rspo.core.pytrees import pytree
 
 CLIP = 10.0  # what is normalised is clipped to within this
 
 
-class Normalizer(eqx.Module):
+@pytree
+class Normalizer:
     """Running mean and variance of everything seen in training; frozen outside it."""
 
     mean: Array

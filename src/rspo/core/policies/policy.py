@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -11,6 +10,7 @@ from rspo.core.distributions import Categorical, Gaussian, MultiCategorical, cho
 from rspo.core.policies.gru import GRU, init_gru
 from rspo.core.policies.mlp import MLP, init_mlp
 from rspo.core.policies.normalizer import Normalizer, init_normalizer
+from rspo.core.pytrees import pytree, static
 from rspo.core.spaces import ActionSpace, Box
 from rspo.core.types import Spec, View, as_view
 
@@ -23,12 +23,13 @@ Net = MLP | GRU
 Acted = Categorical | MultiCategorical | Gaussian
 
 
-class Actor(eqx.Module):
+@pytree
+class Actor:
     """From what is seen to a distribution of actions."""
 
     net: Net
     log_std: Array | None  # [D] of continuous actions: learned, and the same in every state
-    space: ActionSpace = eqx.field(static=True)
+    space: ActionSpace = static()
 
     def distribution(self, numbers: Any, mask: Any = None) -> Acted:
         if not isinstance(self.space, Box):
@@ -37,7 +38,8 @@ class Actor(eqx.Module):
         return Gaussian(numbers, self.log_std.__array_namespace__().clip(self.log_std, *LOG_STD))
 
 
-class Policy(eqx.Module):
+@pytree
+class Policy:
     """pi(a | s) and V_c(s). Homogeneous agents share it; the agent axis is one more batch axis."""
 
     actor: Actor
