@@ -25,7 +25,7 @@ from rspo.rollout.collector import Collector
 
 Stream = Literal["episodic", "settled", "endless"]
 """When a stream of rewards ends: with its episode, bootstrapping where that is truncated; with its
-episode, never bootstrapping; or never, so that rewards after an episode count too."""
+episode, without bootstrapping even there; or never, so that rewards after an episode count too."""
 
 Kind = Literal["iterative", "population", "latent", "archive", "tabular"]
 """How a method trains k policies: one after the other, side by side, as one policy with k latents,
