@@ -8,8 +8,8 @@ A step: both agents walk (`grid.ACTIONS`; the wall stops them; they may share a 
 - else, if the cooperation has begun, it is broken and the game terminates. An agent that stands on
   the light alone
   pays 0.9 L, where L counts the steps in which they did cooperate; if both left, nobody pays;
-- else nothing happens: the light stands still until they first meet on it, and 0.9 L is 0 for one
-  who is there alone. An episode lasts 50 steps at most.
+- else nothing happens: the light stands still until they first meet on it, and 0.9 L is 0 for an
+  agent that is there alone. An episode lasts 50 steps at most.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +52,8 @@ class Escalation(Env):
     """Two agents, each seeing L, its own position, and where the other agent and the light are from
     there.
 
-    A reward is the events times `weights`: methods that randomise rewards weigh the same events
-    anew.
+    A reward is the events times `weights`: methods that randomise rewards reweight the same
+    events.
     """
 
     cooperation: float = eqx.field(static=True, default=1.0)
@@ -76,7 +76,7 @@ class Escalation(Env):
 
     @property
     def weights(self) -> np.ndarray:
-        """What each of `State.events` is worth."""
+        """The weight of each of `State.events`."""
         return np.array((self.cooperation, self.penalty), np.float32)
 
     def reset(self, noise: Array) -> tuple[State, Array]:
@@ -86,7 +86,7 @@ class Escalation(Env):
         return state, self._observe(state)
 
     def step(self, state: State, action: Array, noise: Array) -> tuple[State, Step]:
-        """noise [1]: where the light goes, if it does."""
+        """noise [1]: where the light goes, if it moves."""
         agents = walk(state.agents, action)
         lit = same(agents, state.light)
         together = lit.all()
@@ -130,7 +130,7 @@ class Escalation(Env):
         return Descriptor(f"L={odd}-{odd + 1}", stats)
 
     def behaviour(self, trajectory: Trajectory) -> Array:
-        """For which part of the time they cooperate."""
+        """The fraction of time in which they cooperate."""
         return (trajectory.reward > 0).all(-1).mean(0)
 
     def scene(self, state: Any) -> Sequence[Shape]:
@@ -138,7 +138,7 @@ class Escalation(Env):
         return [light, *draw_agents(state.agents)]
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
-        """The distribution of the cooperation length, one histogram a strategy."""
+        """The distribution of the cooperation length, one histogram per strategy."""
         title = "Cooperation length L: share of the episodes"
         lengths = {
             name: lengths_in(played.stats, self.spec.horizon) for name, played in strategies.items()
@@ -164,9 +164,7 @@ def statistics(trajectory: Trajectory) -> dict[str, float]:
     """The numbers behind a name; all but the first three are shares of the episodes. P(L=k) is 0
     where not given."""
     horizon = len(trajectory.terminated)
-    length = trajectory.state.length[
-        -1
-    ]  # of the last live step: the state stands still from then on
+    length = trajectory.state.length[-1]  # of the last live step: the state is frozen from then on
     share = np.bincount(length, minlength=horizon + 1) / len(length)
     most = 1 + int(share[1:].argmax())
     paid = (trajectory.state.events[-1, ..., 1] > 0).any(-1)
@@ -188,7 +186,7 @@ def lengths_in(stats: Mapping[str, float], horizon: int) -> np.ndarray:
 
 
 def count_equilibria(found: Iterable[Descriptor]) -> int:
-    """How many distinct ones: the most that can be chosen with L* two or more apart, and always
+    """How many distinct ones: the largest set with L* two or more apart, plus always
     cooperating."""
     clear = [descriptor for descriptor in found if descriptor.clear]
     count, last = 0, -np.inf
