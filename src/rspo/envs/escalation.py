@@ -3,11 +3,11 @@ long as both do.
 
 A step: both agents walk (`grid.ACTIONS`; the wall stops them; they may share a cell). Then,
 - if both stand on the light, each gets 1, the cooperation length L grows by 1, and the light moves
-  to a random adjacent
-  cell of the grid. The first such meeting begins the cooperation: L is 0 before and 1 after it;
+  to a random adjacent cell of the grid. The first such meeting begins the cooperation: L is 0
+  before and 1 after it;
 - else, if the cooperation has begun, it is broken and the game terminates. An agent that stands on
-  the light alone
-  pays 0.9 L, where L counts the steps in which they did cooperate; if both left, nobody pays;
+  the light alone pays 0.9 L, where L counts the steps in which they did cooperate; if both left,
+  nobody pays;
 - else nothing happens: the light stands still until they first meet on it, and 0.9 L is 0 for an
   agent that is there alone. An episode lasts 50 steps at most.
 """
@@ -106,18 +106,20 @@ class Escalation(Env):
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The equilibrium "follow the light for L* steps, then stop together" that the episodes
-        show, if they do.
+        show, if any.
 
-        L=always: at least .8 of the episodes cooperate to the end, for half of the horizon or more.
-        L=1-2, L=3-4, ...: L* is the most frequent final L of the episodes that meet (of several,
-        the smallest).
-            In at least .8 of all episodes they meet, nobody pays for being left alone, and L is
-            within 1 of L*.
-        mixed: anything else, such as never meeting. Whether a policy is an equilibrium, whatever
-        its name, `rspo.envs.escalation_equilibria` says exactly.
+        - L=always: at least .8 of the episodes cooperate to the end, for half of the horizon or
+          more.
+        - L=1-2, L=3-4, ...: L* is the most frequent final L of the episodes that meet (of several,
+          the smallest). In at least .8 of all episodes they meet, nobody pays for being left
+          alone, and L is within 1 of L*.
+        - mixed: anything else, such as never meeting.
 
-        Equilibria are distinct if their L* differ by 2 or more. No name can say that of every pair,
-        for 1 is not distinct from 2 nor 2 from 3, but 1 is from 3. So the label names a pair of
+        Whether a policy is an equilibrium is computed exactly by
+        `rspo.envs.escalation_equilibria`.
+
+        Equilibria are distinct if their L* differ by 2 or more. This relation is not transitive:
+        1 is not distinct from 2 nor 2 from 3, but 1 is from 3. So the label names a pair of
         lengths: distinct equilibria always have different labels; the converse fails only for
         neighbours such as 2 and 3. `count_equilibria` is exact.
         """

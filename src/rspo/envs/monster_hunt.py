@@ -20,8 +20,7 @@ RPG):
   (results/monster-hunt-strategies.md).
 - The closest agent is the one at the smallest straight-line distance.
 - If that agent is off in both directions, the monster steps along either one with equal chance. (In
-  the original code
-  it then prefers a cell without an apple; here it does not.)
+  the original code it then prefers a cell without an apple; here it does not.)
 - The monster may stand on an apple, and leaves it there; an agent that meets both on one cell gets
   both rewards.
 - An apple is worth 2, as in the paper's text; its appendix says 1: `MonsterHunt(apple=1.0)`.
@@ -143,18 +142,20 @@ class MonsterHunt(Env):
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The name that at least .6 of the episodes have; without one the strategy is "mixed".
 
-        An episode has the name of the first of these that holds; its numbers are those of
-        `statistics`. Apple: 10 apples or more, and under 2 catches. mixed: under 5 catches, or
-        together less than half of the time. Corner: at least .6 of the time together in corners.
-        Edge: at least .85 of the time together on the border (corners included), and under .5 in
-        corners. Chase: moves towards the monster in .35 of the steps or more, away from it in at
-        least .2 fewer, and 15 catches
-            or more: waiting on the border gives 14 on average.
-        Interior: at most .5 of the time together on the border, and not going for the monster:
-        waiting further inside. mixed: anything else. A Chase that earns less than waiting in the
-        centre is not the optimum: "weak Chase", which is never novel.
+        An episode gets the first name that applies; its numbers are those of `statistics`.
+        - Apple: 10 apples or more, and under 2 catches.
+        - mixed: under 5 catches, or together less than half of the time.
+        - Corner: at least .6 of the time together in corners.
+        - Edge: at least .85 of the time together on the border (corners included), and under .5
+          in corners.
+        - Chase: moves towards the monster in .35 of the steps or more, away from it in at least
+          .2 fewer, and 15 catches or more: waiting on the border gives 14 on average.
+        - Interior: at most .5 of the time together on the border, and not going for the monster:
+          waiting further inside.
+        - mixed: anything else.
 
-        Among the numbers behind it, `meet(x,y)` is the heat map of where the agents meet; 0 where
+        A Chase that earns less than waiting in the centre is not the optimum: "weak Chase", which
+        is never novel. In `stats`, `meet(x,y)` is the heat map of where the agents meet; 0 where
         not given.
         """
         numbers = statistics(trajectory)
