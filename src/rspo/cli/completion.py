@@ -89,7 +89,7 @@ def _said(verb: Callable[[list[str]], int], arguments: list[str]) -> str:
 
 
 def _cases(words: Mapping[str, Words]) -> Iterator[tuple[str, str]]:
-    """For what stands before the cursor, as "VERB WORD", what may follow."""
+    """Completions for the words before the cursor, given as "VERB WORD"."""
     for verb, known in words.items():
         for flag, choices in known.flags.items():
             if choices is not None:

@@ -27,7 +27,7 @@ MIXING = 0.005  # of the learned networks into the target networks, per step
 
 
 class Transitions(NamedTuple):
-    """Steps that a critic learns from; any axes stand before those given."""
+    """Steps that a critic learns from; any axes may precede those given."""
 
     view: View
     action: Array  # [n] continuous, or one-hot

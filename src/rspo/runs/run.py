@@ -1,17 +1,17 @@
 """The run folder, the only disk format:
 
 run.json                      settings, environment, versions, command; never changes
-strategies/000/               one folder a finished iteration, there as a whole or not at all
-    policy.safetensors        policy and what the method remembers of it
-    metrics.jsonl             one line an update
+strategies/000/               one folder per finished iteration, written atomically
+    policy.safetensors        policy and what the method keeps with it
+    metrics.jsonl             one line per update
     episodes.safetensors      a few episodes as drawings, for the report
     strategy.json             status and why, evaluation, threshold, checksums of the files above
-checkpoint.safetensors        where the iteration under way stands
+checkpoint.safetensors        the state of the current iteration
 summary.json                  what `rspo evaluate --json` prints
-crossplay.json                with two agents: what every strategy earns with every other one
+crossplay.json                with two agents: what every strategy earns with every other
 diversity.json                how different its distinct strategies are
 *.svg, *.png                  pictures of the finished run
-times.json                    seconds of work, apart from the rest: no two runs take equally long
+times.json                    seconds of work, separate because no two runs take equally long
 report.html                   the page to open
 lock                          held while a process works on the folder
 """

@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 class Position(NamedTuple):
-    """Where a run stands between two calls of the jitted program; a checkpoint restores it."""
+    """The state of a run between two calls of the jitted program; a checkpoint restores it."""
 
     round: int
     attempt: int
