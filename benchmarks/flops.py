@@ -1,5 +1,5 @@
-"""The arithmetic of one update of rspo: its matrix products, counted; nothing else is (no tanh, no
-Adam, no game)."""
+"""The FLOPs of one rspo update: only its matrix products are counted (no tanh, no Adam, no
+game)."""
 
 FORMULA = """\
 m(o)     = o h + h h (l - 1)            multiplications of the hidden layers, o inputs, h units, l layers
@@ -31,7 +31,7 @@ def update_flops(
 
 
 def update_flops_of(env: str, references: int) -> int:
-    """Of one update with the settings that `rspo discover ENV` has."""
+    """FLOPs of one update with the settings of `rspo discover ENV`."""
     from rspo.presets import preset
     from rspo.registry import make
 

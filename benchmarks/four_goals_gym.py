@@ -1,8 +1,8 @@
 """4-Goals as a plain Gymnasium environment, one instance, the way one would write it for
 Stable-Baselines3.
 
-Numbers of one instance stay Python floats: for four landmarks NumPy's calls cost more than they
-compute.
+Values of one instance are Python floats: for four landmarks the overhead of NumPy's calls
+dominates.
 """
 
 import math

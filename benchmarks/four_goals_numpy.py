@@ -11,7 +11,7 @@ from rspo.envs.four_goals import AGENT_SIZE, DAMPING, DIRECTIONS, DT, EASY_GOALS
 
 
 class FourGoalsNumpy(VecEnv):
-    """`n` games side by side, each starting anew when it ends.
+    """`n` games side by side, each restarted when it ends.
 
     With `timeout="truncate"` the learner bootstraps at the horizon, as rspo does, for which
     Stable-Baselines3 evaluates its critic on each truncated episode, one by one;
@@ -79,7 +79,7 @@ class FourGoalsNumpy(VecEnv):
         relative = (self.goals - self.position[:, None]).reshape(self.num_envs, 8)
         return np.concatenate([relative, self.velocity], axis=1)
 
-    # What else a VecEnv must have; the learner never asks for more than this.
+    # The rest of the VecEnv interface, as far as the learner uses it.
 
     def close(self) -> None:
         pass

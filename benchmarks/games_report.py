@@ -1,5 +1,4 @@
-"""The measured speed of the stag-hunt games as Markdown tables. Reads nothing but what the JSON
-file holds."""
+"""The measured speed of the stag-hunt games as Markdown tables, from the JSON file alone."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -60,8 +59,8 @@ def _speed(data: dict[str, Any]) -> str:
 
 
 def _references(data: dict[str, Any], game: str) -> str:
-    """A ratio is taken within each repetition, and then its median. With no references all kinds
-    are the same."""
+    """Ratios are medians of the ratios within each repetition. With no references all kinds are
+    the same."""
     nothing = [
         median(times)
         for times in zip(*(update_seconds(data, game, 0, kind) for kind in KINDS), strict=True)
@@ -86,7 +85,7 @@ def _references(data: dict[str, Any], game: str) -> str:
 
 
 def _whole(data: dict[str, Any]) -> str:
-    """What the updates of a preset's whole run add up to."""
+    """The total time of the updates in a preset's whole run."""
     rows = []
     for game in GAMES:
         minutes = [f"{whole_run_minutes(data, game, kind):.1f}" for kind in KINDS]

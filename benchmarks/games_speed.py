@@ -3,9 +3,9 @@ of references.
 
     python benchmarks/games_speed.py --out results/games-speed.json
 
-Needs nothing beyond the package. Everything is measured in one run, in turns, several times over;
-the machine should have nothing else to do. Writes all repetitions as JSON, and tables as Markdown
-beside it. `--quick` only shows that it works.
+Needs nothing beyond the package. Everything is measured in one run, interleaved and repeated; the
+machine should be idle. Writes all repetitions as JSON, and tables as Markdown beside it. `--quick`
+only shows that it works.
 """
 
 import itertools
@@ -58,7 +58,8 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def rounds(settings: Settings, rspo: Worker) -> list[dict[str, Any]]:
-    """Everything in turns; every second time backwards, so that nothing always follows the same."""
+    """All measurements interleaved; every second round in reverse, so that the order does not bias
+    them."""
     train = lambda game, kept, share, updates: rspo("train", game, kept, updates, share)
     turns: list[tuple[str, Callable[[int], Any]]] = []
     for game in GAMES:
@@ -66,7 +67,7 @@ def rounds(settings: Settings, rspo: Worker) -> list[dict[str, Any]]:
         for kept, (kind, share) in itertools.product(settings.references, KINDS.items()):
             turns.append((f"train {game} {kept} {kind}", partial(train, game, kept, share)))
     for _, turn in turns:
-        turn(1)  # nobody's first time counts
+        turn(1)  # warm-up
     entries = []
     for repetition in range(1, settings.repetitions + 1):
         for name, turn in turns if repetition % 2 else reversed(turns):

@@ -4,13 +4,12 @@ Stable-Baselines3's PPO is.
     pip install "rspo[bench]" envpool
     python benchmarks/host_speed.py --envpool --out results/host-speed.json
 
-Raw physics is the same simulations again, called step by step too: the actions, seeds and falls of
-batches of the policies at every third update, a process a core, with no policy and no rewards, and
-without what resets take. Training is measured in both ways that there are to use all cores: one run
-on all of them, and as many runs side by side, one on each, as `rspo bench` has them. With
-`--envpool` the stepper is measured alone too, beside envpool's: 256 environments, random actions,
-observations, rewards and all. Everything is measured in turns, several times over; the machine
-should have nothing else to do. `--quick` only shows that it works.
+Raw physics replays the same simulations step by step: the actions, seeds and falls of batches of
+the policies at every third update, one process per core, without policy, rewards or the time of
+resets. Training is measured in both ways of using all cores: one run on all of them, and one run
+per core in parallel, as in `rspo bench`. With `--envpool` the stepper alone is also compared with
+envpool's: 256 environments, random actions, including observations and rewards. Everything is
+interleaved and repeated; the machine should be idle. `--quick` only shows that it works.
 """
 
 import argparse
@@ -35,14 +34,14 @@ IDS = {
     "humanoid": "Humanoid-v5",
 }
 STEPPED = (256, 100)  # environments and steps of each, with random actions
-# of training in a row: the first after something else is a quarter slower, and an iteration has
+# consecutive training updates: the first after something else is slower, and an iteration has
 # hundreds
 UPDATES = 15
 AGAIN = range(
     1, UPDATES, 3
-)  # updates whose simulations are repeated: those of robots that fall less take longer
-# in a turn: a little of each, again and again, for a shared machine changes its speed from second
-# to second
+)  # updates whose simulations are replayed: robots that fall less take longer
+# per turn: short alternating measurements, because the speed of a shared machine changes from
+# second to second
 ROUNDS = 2
 SB3_UPDATES = 5  # each takes seconds
 
@@ -60,8 +59,7 @@ environment an episode; *stepper* and *envpool*: 256 environments and random act
 
 
 class RspoRobot:
-    """rspo's training on one robot and the raw physics below it, on the cores that this process may
-    use."""
+    """rspo's training on one robot and its raw physics, on the cores that this process may use."""
 
     def __init__(self, name: str) -> None:
         from rspo.core.devices import cores, use_cores
@@ -81,7 +79,7 @@ class RspoRobot:
 
     @cached_property
     def start(self) -> tuple[Any, Any, Any]:
-        """Of an iteration: its state, the references and the key."""
+        """The start of an iteration: its state, the references and the key."""
         from rspo.search.archive import Archive
         from rspo.search.loop import keys
 
@@ -97,7 +95,7 @@ class RspoRobot:
 
     @cached_property
     def policies(self) -> list[Any]:
-        """Those whose simulations are repeated."""
+        """The policies whose simulations are replayed."""
         from rspo.core.members import member
 
         (state, *rest), policies = self.start, []
@@ -112,9 +110,9 @@ class RspoRobot:
         return [self._simulated(number) for number in range(len(self.policies))]
 
     def train(self) -> dict[str, float]:
-        """Environment steps a second of training, and of collecting alone."""
+        """Environment steps per second of training, and of collecting alone."""
         batch, count = self.config.ppo.batch, len(self.policies)
-        self._collect(0)  # after which nobody plays what training has begun, here and below
+        self._collect(0)  # finishes rollouts that training has started, here and below
         begun = time.perf_counter()
         for number in range(count):
             self._collect(number)
@@ -128,11 +126,11 @@ class RspoRobot:
         }
 
     def physics(self) -> float:
-        """Environment steps a second of nothing but the engine's steps, on one thread; the time
-        that resets take is not counted."""
+        """Environment steps per second of the engine alone, on one thread, without the time of
+        resets."""
         simulated, batch = self.simulated, self.env.batch(self.episodes)
         replay = lambda simulated: _replay(batch, self.env.robot.frame_skip, *simulated)
-        replay(simulated[0])  # the first after something else is slower
+        replay(simulated[0])  # warm-up: the first call after something else is slower
         return len(simulated) * self.config.ppo.batch / sum(map(replay, simulated))
 
     def _collect(self, number: int) -> tuple[Any, Any]:
@@ -151,7 +149,7 @@ class RspoRobot:
         return episode_seeds(key, self.episodes), action, fallen
 
     def step(self, environments: int, steps: int) -> float:
-        """Environment steps a second with random actions, on a thread a core."""
+        """Environment steps per second with random actions, on one thread per core."""
         threads = len(os.sched_getaffinity(0))
         share = environments // threads
         everyone, (low, high) = np.arange(share), self.env.spec.action_space
@@ -191,7 +189,8 @@ def _replay(
 
 
 class EnvpoolRobots:
-    """envpool's stepper: half of the environments are given out while the others step."""
+    """envpool's stepper in asynchronous mode: half of the environments are returned while the
+    others step."""
 
     def step(self, name: str, environments: int, steps: int) -> float:
         import envpool
@@ -318,7 +317,7 @@ def measure(
 
 
 def _on_core(core: int, name: str) -> Worker:
-    """On that one alone from its start, as `rspo bench` starts its jobs."""
+    """Pinned to one core from its start, as `rspo bench` starts its jobs."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     try:
@@ -328,8 +327,8 @@ def _on_core(core: int, name: str) -> Worker:
 
 
 def _round(rspo: Worker, each: list[Worker]) -> dict[str, float]:
-    """A little of each: the physics on every core at the same time, a run on all of them, a run on
-    every one."""
+    """A short measurement of each: physics on all cores in parallel, one run on all cores, one run
+    per core."""
     with ThreadPoolExecutor(len(each)) as pool:
         physics = sum(pool.map(lambda one: one("physics"), each))
         together = rspo("train")
@@ -338,12 +337,12 @@ def _round(rspo: Worker, each: list[Worker]) -> dict[str, float]:
 
 
 def _mean(rounds: list[dict[str, float]]) -> dict[str, float]:
-    """Of rates, over the same number of steps each."""
+    """The mean of rates over the same number of steps each."""
     return {what: statistics.harmonic_mean([one[what] for one in rounds]) for what in rounds[0]}
 
 
 def markdown(data: dict[str, Any]) -> str:
-    """Medians over the turns; shares and ratios turn by turn, then their median."""
+    """Medians over the turns; shares and ratios are computed per turn, then their median."""
     columns = list(next(iter(data["rates"].values()))[0])
     pairs = [("rspo", c) for c in columns if c == "physics" or c.startswith("sb3")]
     pairs.insert(1, ("rspo, a run a core", "physics"))

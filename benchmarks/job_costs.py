@@ -1,10 +1,10 @@
-"""What one job of `rspo bench` asks of the machine that it runs on, beside the training itself.
+"""The overhead of one job of `rspo bench` on its machine, besides the training itself.
 
     python benchmarks/job_costs.py --out results/job-costs.json
 
-Starts a short job per environment in the process that `rspo bench` starts, and measures the seconds
-until it trains, its peak memory, what it writes, and what stays in its run folder. `docs/clusters.md`
-plans a large cluster with these numbers.
+Starts a short job per environment as `rspo bench` does, and measures the seconds until it trains,
+its peak memory, the bytes written, and the size of its run folder. `docs/clusters.md` plans a
+large cluster with these numbers.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the numbers were measured on. No names and no paths."""
+"""The machine that the numbers were measured on. No names and no paths."""
 
 import importlib.metadata
 import os

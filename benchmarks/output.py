@@ -1,4 +1,4 @@
-"""How the benchmarks tell what they do and keep what they measured."""
+"""Progress messages and results of the benchmarks."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ def say(text: str) -> None:
 def command(
     what: str, out: str, measure: Callable[[bool], dict[str, Any]], markdown: Callable[[Any], str]
 ) -> None:
-    """A benchmark's command line: measure, in earnest or quickly, and publish."""
+    """A benchmark's command line: measure, fully or quickly, and publish."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--out", type=Path, default=Path(out), help="the JSON file to write")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Do the NumPy games play as rspo's does? Random actions, whole episodes, replayed in JAX step by
+"""Do the NumPy games agree with rspo's? Random actions, whole episodes, replayed in JAX step by
 step."""
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from jax import Array
 
 from rspo.envs.four_goals import AGENT_SIZE, FourGoals
 
-# landmarks nearer to their edge than this may be touched in one arithmetic and missed in another
+# closer to a landmark's edge than this, rounding may decide whether it is touched
 ROUNDING = 1e-5
 MODES = ("easy", "medium", "hard")
 
 
 class Episode(NamedTuple):
-    """One played to its end: observations before the first action and after each one."""
+    """A finished episode: observations before the first action and after each one."""
 
     goals: np.ndarray  # [4, 2]
     obs: np.ndarray  # [t + 1, O]
@@ -28,7 +28,7 @@ class Episode(NamedTuple):
 
 
 def check(episodes: int = 400, seed: int = 0) -> dict[str, int]:
-    """Raise where a game differs from rspo's; says how many episodes of each were compared."""
+    """Raise if a game differs from rspo's; reports how many episodes of each were compared."""
     compared = {}
     for mode in MODES:
         rng = np.random.default_rng(seed)
@@ -76,7 +76,7 @@ def play_numpy(mode: str, episodes: int, rng: np.random.Generator) -> Iterator[E
 
 
 def compare(mode: str, episodes: list[Episode]) -> int:
-    """Replay all in one jitted program, padded to the horizon; give the number that could be
+    """Replay all in one jitted program, padded to the horizon; returns how many could be
     compared."""
     game = FourGoals(mode)
     goals = np.stack([episode.goals for episode in episodes]).astype(np.float32)

@@ -1,11 +1,11 @@
-"""What a population costs, per policy and step: against policies that are trained one after the
-other, and DvD and TrajDiv against PBT-CE.
+"""The cost of a population, per policy and step: against policies trained one after the other, and
+DvD and TrajDiv against PBT-CE.
 
     python benchmarks/population_speed.py --out results/population-speed.json
 
-Needs nothing beyond the package and MuJoCo. All are measured in one process, in turns, several
-times over, and compared as ratios of the medians; the machine should have nothing else to do.
-`--quick` only shows that it works.
+Needs nothing beyond the package and MuJoCo. All are measured in one process, interleaved and
+repeated, and compared as ratios of the medians; the machine should be idle. `--quick` only shows
+that it works.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ METHOD_NAMES = ("pg", "side-by-side", "pbt-ce", "dvd", "trajdiv")
 
 @dataclass(frozen=True)
 class SideBySide(Method):
-    """What `pg` learns, by a population."""
+    """The objective of `pg`, trained as a population."""
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)
@@ -84,7 +84,8 @@ def in_turns(env: str, collect: Collector, settings: Settings) -> dict[str, list
 
 
 def training(env: str, name: str, collect: Collector, settings: Settings) -> Callable[[], float]:
-    """A function that trains a few updates from the start; gives seconds per policy and update."""
+    """A function that trains a few updates from the start; returns seconds per policy and
+    update."""
     config = dataclasses.replace(preset(env, name), iterations=settings.members)
     tools, archive = Tools(collect, config), Archive(config)
     start, members = tools.begin(archive, 0, attempt=1), config.plan.members

@@ -1,7 +1,7 @@
 """rejax's PPO, pure JAX, on rspo's own game with the same network, batch and epochs.
 
-Runs in an environment of its own, whose Python `rejax_speed.py` starts with rspo's sources on the
-path: a line of JSON with a number of updates comes in, a line with steps and seconds goes out.
+Runs in its own virtual environment, whose Python `rejax_speed.py` starts with rspo's sources on
+the path: a line of JSON with a number of updates comes in, a line with steps and seconds goes out.
 """
 
 import json
@@ -19,7 +19,7 @@ from rspo.presets import preset
 
 
 class Game(environment.Environment):
-    """4-Goals as gymnax has environments; randomness of a step is the reset's alone, as in rspo."""
+    """4-Goals with gymnax's interface; only resets are random, as in rspo."""
 
     def __init__(self, mode: str) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ class Game(environment.Environment):
         return obs[0], (state, jnp.int32(0))
 
     def step(self, key: Any, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Five values, as rejax takes them; gymnax has had six since its first version. The next
-        episode begins at once."""
+        """Five values, as rejax expects; gymnax has returned six since 1.0. The next episode
+        begins at once."""
         inner, time = state
         inner, out = self.game.step(inner, action[None], jnp.zeros(self.game.spec.step_noise))
         done = out.terminated | (time + 1 >= self.game.spec.horizon)
@@ -73,7 +73,7 @@ def main() -> None:
         eval_freq=ppo.batch,
     )
     state = learner.init_state(jax.random.PRNGKey(0))
-    # How many is traced, so that every number of updates is one compiled program.
+    # The number of updates is traced, so that one compiled program serves all.
     several = lambda state, n: jax.lax.fori_loop(
         0, n, lambda _, s: learner.train_iteration(s), state
     )

@@ -1,11 +1,11 @@
-"""How fast rspo trains beside rejax's PPO, pure JAX too, on the same game with the same network,
-batch and epochs.
+"""rspo's training speed compared with rejax's PPO, also pure JAX, on the same game with the same
+network, batch and epochs.
 
     python benchmarks/rejax_speed.py --out results/rejax-speed.json
 
-rejax's dependencies do not go with rspo's, so it has an environment of its own in the folder
-`.rejax`, made on first use. Both train in turns, several times over, on a machine that should have
-nothing else to do.
+rejax's dependencies conflict with rspo's, so it has its own virtual environment in the folder
+`.rejax`, created on first use. Both train alternately, several times, on a machine that should be
+idle.
 """
 
 import json
@@ -86,9 +86,9 @@ def measure(quick: bool) -> dict[str, Any]:
                 "rejax": lambda n, rejax=rejax: rejax.train(n),
             }
             for train in turns.values():
-                train(1)  # nobody's first time counts
+                train(1)  # warm-up
             for repetition in range(repetitions):
-                # Every second time backwards, so that none always follows the other.
+                # Every second round in reverse, so that the order does not bias the results.
                 for name in sorted(turns, reverse=bool(repetition % 2)):
                     result = turns[name](updates)
                     say(f"{game}, {name}: {result['steps'] / result['seconds']:,.0f} steps/s")

@@ -1,4 +1,4 @@
-"""The measured numbers as Markdown tables. Reads nothing but what the JSON file holds."""
+"""The measured numbers as Markdown tables, from the JSON file alone."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -29,7 +29,7 @@ def _header(data: dict[str, Any]) -> str:
 
 
 def _training(data: dict[str, Any]) -> str:
-    """Who trains how fast. A ratio is taken within each repetition, and then its median."""
+    """Training speeds. Ratios are medians of the ratios within each repetition."""
     note = (
         "Same game, network, batch, epochs and loss. In rspo an episode that ends early stands "
         "still until the "
@@ -67,8 +67,7 @@ def _training(data: dict[str, Any]) -> str:
 
 
 def _setups(data: dict[str, Any]) -> str:
-    """What was tried to find Stable-Baselines3's best; the best of each kind went into the table
-    above."""
+    """All setups tried for Stable-Baselines3; the best of each kind is in the table above."""
     chosen = {tuple(setup) for setup in data["chosen"].values()}
     rows = []
     for trial in data["pilot"]:

@@ -1,5 +1,4 @@
-"""rspo's own training, driven as `rspo discover` drives it, and the arithmetic the cores can do at
-best."""
+"""rspo's own training, driven as by `rspo discover`, and the peak arithmetic of the cores."""
 
 import dataclasses
 import time
@@ -21,20 +20,20 @@ from rspo.search.loop import ROWS, Tools, keys
 
 
 class RspoSide:
-    """One trainer a game, compiled once whatever the number of references."""
+    """One trainer per game, compiled once for any number of references."""
 
     def __init__(self) -> None:
         use_cores()
         jax.config.update(
             "jax_enable_compilation_cache", False
-        )  # the time to compile is one of the results
+        )  # compile time is one of the results
         self.tools: dict[str, Tools] = {}
         self.collectors: dict[str, Any] = {}
 
     def compile(self, env: str, room: int | None = None) -> float:
         """Seconds to trace and compile a game's training program: a call of no updates.
 
-        It has room for as many references as a run has iterations, unless `room` says otherwise.
+        It has slots for as many references as a run has iterations, unless `room` is given.
         """
         config = preset(env)
         config = dataclasses.replace(config, iterations=room or config.iterations)
@@ -45,7 +44,7 @@ class RspoSide:
         return time.perf_counter() - start
 
     def _trainer(self, env: str) -> Any:
-        """The one with room for all references."""
+        """The trainer with slots for all references."""
         tools = self.tools[env]
         return tools.trainer(capacity(tools.config.iterations))
 
@@ -53,9 +52,9 @@ class RspoSide:
         """Fresh weights with `kept` references, of which a share rejects all episodes; the others
         accept all.
 
-        What they are does not matter for the time, but that does: only those that reject need
-        prediction errors. And so they do in the part of an iteration that a preset leaves ungated,
-        so this is half-way through one.
+        Their weights do not affect the time, but that share does: only references that reject need
+        prediction errors. In the ungated part of a preset's iteration all do, so this starts
+        half-way through one.
         """
         tools = self.tools[env]
         nobody = Evaluation(0, 0.0, 0.0, 0.0, 0.0, 1.0, (), (), ())
@@ -80,8 +79,8 @@ class RspoSide:
         return state, references, keys(tools.config, kept, 1).train[None]
 
     def train(self, env: str, kept: int, updates: int, rejecting: float = 0.0) -> dict[str, float]:
-        """Train from fresh weights, `ROWS` updates a call, each call's metrics brought home as
-        `rspo discover` does."""
+        """Train from fresh weights, `ROWS` updates per call, fetching each call's metrics as `rspo
+        discover` does."""
         advance = self._trainer(env).advance
         state, references, key = self._start(env, kept, rejecting)
         jax.block_until_ready((state, references))

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO with the settings of rspo's."""
+"""Stable-Baselines3's PPO with rspo's settings."""
 
 import torch
 from stable_baselines3 import PPO

@@ -33,7 +33,7 @@ KINDS = {
 
 
 class Sb3Side:
-    """Learners are built on first use and stay."""
+    """Learners are built on first use and kept."""
 
     def __init__(self) -> None:
         self.learners: dict[tuple[str, str, int], PPO] = {}
@@ -74,7 +74,7 @@ def _games(setup: Setup) -> VecEnv:
             mode, setup.envs, "terminate" if setup.kind == "numpy-terminate" else "truncate"
         )
     makers = [partial(FourGoalsGym, mode)] * setup.envs
-    # Forked, because that starts at once; the speed afterwards is the same.
+    # Forked for a fast start; the speed afterwards is the same.
     return (
         SubprocVecEnv(makers, start_method="fork")
         if setup.kind == "subproc"

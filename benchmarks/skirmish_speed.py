@@ -3,8 +3,8 @@
     python -m venv peers && peers/bin/pip install jaxmarl
     python benchmarks/skirmish_speed.py --smax-python peers/bin/python
 
-JaxMARL pins versions of its own, so it runs in an environment of its own; contenders take turns, one
-at a time. A step is one of an environment, whatever the number of its units.
+JaxMARL pins its own versions, so it runs in its own virtual environment; contenders run
+alternately, one at a time. A step is one environment step, whatever the number of units.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def measure(python: str | None, environments: int, turns: int, updates: int) -> 
         if smax is not None:
             smax.close()
         found["maps"][env] = rates
-    # Linux counts in kilobytes, others in bytes.
+    # Kilobytes on Linux, bytes elsewhere.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found["peak_memory_gb"] = peak * (1024 if sys.platform == "linux" else 1) / 1e9
     return found

@@ -1,12 +1,12 @@
-"""How fast rspo trains, against Stable-Baselines3 on the same game, and where it stands by the
-cores' arithmetic.
+"""rspo's training speed, compared with Stable-Baselines3 on the same game and with the cores' peak
+arithmetic.
 
     pip install "rspo[bench]"
     python benchmarks/speed.py --out results/speed.json
 
-Everything is measured in one run, in turns, several times over; the machine should have nothing
-else to do. Takes about five minutes on two cores. Writes all repetitions as JSON, and tables as
-Markdown beside it. `--quick` only shows that it works.
+Everything is measured in one run, interleaved and repeated; the machine should be idle. Takes
+about five minutes on two cores. Writes all repetitions as JSON, and tables as Markdown beside it.
+`--quick` only shows that it works.
 """
 
 import time
@@ -98,7 +98,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def pilot(settings: Settings, sb3: Worker) -> Iterator[dict[str, Any]]:
-    """Short trials of every setting that Stable-Baselines3 may profit from."""
+    """Short trials of every setting that Stable-Baselines3 may benefit from."""
     setups = [
         Setup(GAMES[0], kind, n, k)
         for kind, counts in settings.envs
@@ -113,7 +113,7 @@ def pilot(settings: Settings, sb3: Worker) -> Iterator[dict[str, Any]]:
         )
         yield {"setup": setup, **trial}
         if i < len(setups) and setups[i][:3] != setup[:3]:
-            sb3("close")  # processes that wait still take memory
+            sb3("close")  # idle processes still take memory
 
 
 def best(trials: list[dict[str, Any]], kind: str) -> Setup:
@@ -123,8 +123,8 @@ def best(trials: list[dict[str, Any]], kind: str) -> Setup:
 
 
 def rounds(settings: Settings, data: dict[str, Any], rspo: Worker, sb3: Worker) -> None:
-    """All contenders in turns; every second time backwards, so that none always follows the same
-    one."""
+    """All contenders alternately; every second round in reverse, so that the order does not bias
+    them."""
     ours = [(GAMES[0], kept) for kept in settings.references] + [
         (GAMES[1], kept) for kept in (0, 6)
     ]
@@ -136,7 +136,7 @@ def rounds(settings: Settings, data: dict[str, Any], rspo: Worker, sb3: Worker) 
         (f"sb3 {setup.env} {setup.kind}", sb3, (setup, settings.sb3_updates)) for setup in theirs
     ]
     for _, contender, arguments in turns:
-        contender("train", *arguments[:-1], 1)  # nobody's first time counts
+        contender("train", *arguments[:-1], 1)  # warm-up
     data["rounds"], data["peak_flops"] = [], {"jax": [], "numpy": []}
     for repetition in range(1, settings.repetitions + 1):
         for name, contender, arguments in turns if repetition % 2 else reversed(turns):

@@ -1,4 +1,4 @@
-"""How long a person waits in front of `rspo discover` before it shows something."""
+"""How long `rspo discover` takes to show its first output."""
 
 import os
 import pty
@@ -13,7 +13,7 @@ SIGNS = {"first_return": rb"return -?\d", "first_strategy": rb"(novel|duplicate|
 
 
 def cold_and_warm(env: str) -> dict[str, dict[str, float]]:
-    """Seconds to each sign, from an empty compilation cache and then from the one that this start
+    """Seconds to each sign, with an empty compilation cache and then with the one that this start
     has filled."""
     with tempfile.TemporaryDirectory() as folder:
         return {name: first_output(env, Path(folder), name) for name in ("cold", "warm")}
@@ -54,12 +54,12 @@ def first_output(env: str, folder: Path, name: str) -> dict[str, float]:
 def _read(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
-    except OSError as error:  # Linux says so when the last writer has gone
+    except OSError as error:  # Linux raises this when the last writer has gone
         raise RuntimeError("rspo discover ended before it had found a strategy") from error
 
 
 def _drain(terminal: int) -> None:
-    """A process that still writes could wait for a reader for ever."""
+    """Otherwise a process that still writes could block forever."""
     try:
         while os.read(terminal, 65536):
             pass

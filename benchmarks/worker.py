@@ -1,5 +1,5 @@
-"""A contender in a process of its own: only one of them works at a time, and none disturbs
-another's threads."""
+"""A contender in its own process: only one of them works at a time, and none disturbs another's
+threads."""
 
 import multiprocessing
 import traceback
@@ -9,8 +9,8 @@ from typing import Any
 
 
 class Worker:
-    """`Worker(make)("name", ...)` calls `make().name(...)` in the other process and gives what it
-    gives."""
+    """`Worker(make)("name", ...)` calls `make().name(...)` in the other process and returns the
+    result."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         context = multiprocessing.get_context("spawn")

@@ -1,5 +1,5 @@
-"""What MkDocs does beside its own: pages of methods and of results find their place by themselves,
-and the table of methods is made from the methods."""
+"""MkDocs hooks: pages of methods and results are added to the navigation, and the table of methods
+is generated."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def _pages(nav: Any) -> list[str]:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """What was measured stands beside docs/, and is part of the site."""
+    """Add results/, which is beside docs/, to the site."""
     for path in sorted(RESULTS.iterdir()):
         if path.suffix in (".md", ".svg", ".csv"):
             place = {"src_uri": f"results/{path.name}", "abs_src_path": str(path)}
@@ -43,14 +43,14 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links out of docs/, as they are right in the repository, are made to fit."""
+    """Rewrite links that lead out of docs/, which are right in the repository, for the site."""
     up = "../" * page.file.src_uri.count("/")
     markdown = markdown.replace("](../results/", f"]({up}results/")
     return markdown.replace(MARK, methods_table()) if MARK in markdown else markdown
 
 
 def methods_table() -> str:
-    """Every method: its kind, what it needs of an environment, and when to choose it."""
+    """Every method: its kind, what it requires of an environment, and when to choose it."""
     from rspo.registry import METHODS
 
     rows = ["| method | kind | needs | what it is, and when to choose it |", "|---|---|---|---|"]

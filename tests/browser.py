@@ -50,7 +50,7 @@ def chromium() -> Iterator[Any]:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = Chrome(options=options, service=ChromeService(DRIVER))
         try:
-            driver.get("about:blank")  # what it opens by itself asks for things of its own
+            driver.get("about:blank")  # its own start page makes requests
             yield driver
         finally:
             driver.quit()

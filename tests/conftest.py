@@ -18,12 +18,11 @@ _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(Path(_HOME) / "rspo" / "xla-tests"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
-# as the commands do, whichever test comes first; a run goes on as it began only with as many
-# devices
+# as the commands do, whichever test comes first; resuming requires the same number of devices
 use_cores()
 
-# A shell starts what runs in its background with interrupts ignored, and so would every process
-# that a test starts.
+# A shell starts background jobs with interrupts ignored, and every process of a test would inherit
+# that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: the first example of a property compiles, the others do not.

@@ -21,8 +21,8 @@ LEARNER = PPO(
 
 
 def opened(method, seeds, doors=2, learner=LEARNER):
-    """By seed: the door of every strategy, how sure it is of that, and all metrics [updates, P,
-    ...]. Random play prefers door 0; behind every door there is as much to earn."""
+    """By seed: the door of every strategy, its probability, and all metrics [updates, P, ...].
+    Random play prefers door 0; every door pays the same at best."""
     env, plan = Rooms(doors=doors, consolation=0.25), method.plan(doors)
     learner = dataclasses.replace(learner, updates=plan.updates(learner.updates))
     setup = Setup(env.spec, plan, plan.members, learner.updates)
@@ -33,7 +33,7 @@ def opened(method, seeds, doors=2, learner=LEARNER):
     for seed in seeds:
         keys = jax.random.split(jax.random.key(seed), plan.members)
         advanced = trainer.advance(trainer.init(keys), kept, keys, learner.updates)
-        # Nothing else may be asked of the devices while a program that divides work among them runs.
+        # Nothing else may use the devices while a sharded program runs.
         state, table = jax.device_get(jax.block_until_ready(advanced))
         chances = _first_moves(method, plan, state.policy, env)
         found.append((chances.argmax(-1).tolist(), chances.max(-1), table))

@@ -3,9 +3,9 @@ answer is a result, or one sentence.
 
     python tests/fuzz.py --mutations 2000
 
-Each case is one command in this process. Right is: exit code 0, or one sentence and exit code 1 or
-2 (130 for a run, which is interrupted before it trains); no traceback, no hang, nothing on the
-output that a terminal would obey, and nothing changed outside of the folder that the command may
+Each case is one command in this process. Correct is: exit code 0, or one sentence and exit code 1
+or 2 (130 for a run, which is interrupted before it trains); no traceback, no hang, no terminal
+control characters in the output, and nothing changed outside the folder that the command may
 write. A case is repeated by its number: `--seed 0 --only 17`.
 """
 
@@ -120,7 +120,7 @@ def damage_bytes(draw: random.Random, folder: Path, outside: Path) -> str:
 
 
 def forge_json(draw: random.Random, folder: Path, outside: Path) -> str:
-    """A value of a record is another one; most of the time with checksums that fit."""
+    """Change a value of a record; most of the time with valid checksums."""
     path = draw.choice([path for path in files_of(folder) if path.suffix in (".json", ".jsonl")])
     try:
         lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
@@ -177,7 +177,7 @@ def change(draw: random.Random, record: Any, where: tuple[Any, ...]) -> tuple[An
 
 
 def sign(folder: Path) -> None:
-    """Put checksums in that fit what is there, as a forger would; what cannot be read stays."""
+    """Recompute the checksums, as a forger would; unreadable files are left as they are."""
     own = None
     with contextlib.suppress(Exception):
         own = manifest.identity(json.loads((folder / "run.json").read_bytes()))
@@ -474,7 +474,7 @@ class WrongError(Exception):
 
 
 def obeyed(text: str) -> list[str]:
-    """The characters that a terminal would not just show."""
+    """The control characters in a text."""
     hidden = {
         c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
     }

@@ -27,8 +27,8 @@ class Cows(NamedTuple):
 
 
 class Herd(Env):
-    """Agents choose what to eat, and some die of chance. Which choices they have goes round with
-    time and agent, and choice 3 is not there twice in a row."""
+    """Agents choose what to eat, and some die at random. The allowed choices rotate with time and
+    agent, and choice 3 is never allowed twice in a row."""
 
     horizon: int = eqx.field(static=True, default=8)
 

@@ -91,8 +91,8 @@ def share_noise(monkeypatch, episodes, key):
 
 
 class Rows(HostEnv):
-    """Shows and pays the time since the seed's own number; ends after `ends` steps, or is cut short
-    then."""
+    """Observes the time and the seed, and pays the time; it terminates after `ends` steps, or is
+    truncated then."""
 
     def __init__(self, ends=3, cut=False, horizon=8, bad=None):
         self.ends, self.cut, self.bad = ends, cut, bad

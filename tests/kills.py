@@ -4,8 +4,8 @@ compares every byte.
     python tests/kills.py --kills 100
 
 SIGKILL comes a random time after the run's start or after a change of its folder, at a change, or,
-where `strace` is installed, at the n-th call of the system; SIGINT and SIGTERM come too. After each
-the folder can be read, and nothing beside it has changed. A run that failed is repeated by its
+where `strace` is installed, at the n-th system call; SIGINT and SIGTERM come too. After each the
+folder must be readable, and nothing outside it may have changed. A failed run is repeated by its
 number: `--seed 0 --only 17`.
 """
 
@@ -68,8 +68,8 @@ class Place:
         }
 
     def process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        """Of which nothing outside the run's folder may tell afterwards, and which leaves a folder
-        that can be read."""
+        """Run a process, which must change nothing outside the run's folder and leave a readable
+        folder."""
         environment = product.environment(
             TMPDIR=str(self.home / "tmp"), PYTHONDONTWRITEBYTECODE="1"
         )
@@ -167,7 +167,7 @@ class Harness:
         return [STRACE, "-f", "-o", os.devnull, *inject, *self._rigged(place, "nothing", 0)]
 
     def one_run(self, number: int) -> int:
-        """End it some times, let it come through, compare; how often it was ended."""
+        """Kill it several times, let it finish, compare; returns how often it was killed."""
         draw, history = random.Random(f"{self.seed} {number}"), []
         place, ways = Place(self.base / f"run-{number}"), self.ways()
         often = sorted(ways) + ["at a system call"] * 2 * bool(STRACE)
@@ -207,7 +207,7 @@ def differences(folder: Path, reference: Path) -> list[str]:
 
 
 def known(folder: Path) -> dict[str, object]:
-    """What is in a folder, as if it had been made at another's date and pace."""
+    """The content of a folder, without dates and times."""
     with tempfile.TemporaryDirectory() as home:
         copy = Path(home) / "run"
         shutil.copytree(folder, copy)
@@ -224,7 +224,7 @@ def known(folder: Path) -> dict[str, object]:
 def kill(
     base: Path, kills: int, seed: int, only: int | None = None, say: Callable[[str], None] = print
 ) -> Harness:
-    """Until a run was ended so often; raises at the first difference."""
+    """Kill runs this many times in all; raises at the first difference."""
     harness, number = Harness(base, seed), 0
     if only is not None:
         harness.one_run(only)

@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
 
 def lacking(reason: str) -> NoReturn:
-    """Skip what cannot be tested on this machine; on one of which that must not be true, fail."""
+    """Skip what cannot be tested on this machine; fail where everything must be testable."""
     (pytest.fail if os.environ.get("RSPO_TEST_ALL") else pytest.skip)(reason)
 
 
@@ -87,8 +87,8 @@ def _outcome(command: list[str], cwd: Path | None, more: Mapping[str, str]) -> O
 
 
 def here(*arguments: str | Path) -> Outcome:
-    """The command in this process, which saves its start; an exception that it lets through fails
-    the test."""
+    """The command in this process, which saves start-up time; an uncaught exception fails the
+    test."""
     out, err = io.StringIO(), io.StringIO()
     with (
         mock.patch.object(sys, "argv", ["rspo", *map(str, arguments)]),

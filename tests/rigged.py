@@ -55,7 +55,7 @@ def hear(event: str, arguments: tuple[Any, ...]) -> None:
         changes.hear(event, arguments)
 
 
-sys.addaudithook(hear)  # once and for all: there is no taking it back
+sys.addaudithook(hear)  # audit hooks cannot be removed
 
 
 def accident(what: str) -> None:
@@ -72,7 +72,7 @@ def accident(what: str) -> None:
         )
     elif what != "nothing":
         os.kill(os.getpid(), signal.Signals[f"SIG{what}"])
-        time.sleep(0.3)  # what it ends at once, it ends here
+        time.sleep(0.3)  # a signal that ends the process takes effect here
 
 
 def main() -> None:

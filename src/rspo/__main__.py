@@ -1,5 +1,4 @@
-"""The program `rspo`, and `python -m rspo`: it only loads the command line, for Ctrl-C may come
-before that is done."""
+"""The program `rspo`, and `python -m rspo`: it handles Ctrl-C while the command line loads."""
 
 import contextlib
 import os
@@ -21,7 +20,7 @@ def main() -> NoReturn:
     except OSError:
         if not interrupt.asked():  # else the terminal is gone
             raise
-    # All is kept. To take down the interpreter under threads that still compute may crash.
+    # Everything is saved. Shutting down the interpreter while threads compute may crash.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

@@ -1,4 +1,4 @@
-"""The five things one does with the library: discover, resume, load, evaluate, crossplay."""
+"""The five functions of the library: discover, resume, load, evaluate, crossplay."""
 
 import contextlib
 import dataclasses
@@ -60,19 +60,19 @@ def discover(
 ) -> Archive:
     """Find different strategies for one task.
 
-    `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an environment of rspo's,
-    Gymnasium's or PettingZoo's, a vector environment, or a function that makes one, which may be
-    named as "mypackage.module:make_env" too. `name` is what reports call such an environment of
-    yours; `horizon=200` says how many steps an episode has where it has no time limit. Settings
-    start from the environment's preset for the `method` (with `paper` the paper's own settings), or
-    from `config`; override single ones by name, groups as dictionaries: `iterations=4, seed=1,
-    ppo={"updates": 100}`. A method is a name from `rspo list`, or {"name": ..., "lambda_b": ...}
-    with settings of its own, or an object of yours. With `out` everything is kept in that folder as
-    it is found, `resume` goes on after an interruption, and `report.html` in it shows the
-    strategies. `log` passes metrics on to "tensorboard" or "wandb" too.
+    `env` is a name from `rspo list`, `gym:<id>`, `pettingzoo:<module>`, an rspo, Gymnasium or
+    PettingZoo environment, a vector environment, or a function that makes one, which can also be
+    given by name as "mypackage.module:make_env". `name` is the name of your own environment in
+    reports; `horizon=200` sets the episode length where it has no time limit. Settings start from
+    the environment's preset for the `method` (with `paper` the paper's own settings), or from
+    `config`; override single ones by name, groups as dictionaries: `iterations=4, seed=1,
+    ppo={"updates": 100}`. A method is a name from `rspo list`, {"name": ..., "lambda_b": ...} with
+    its own settings, or your own object. With `out` everything is saved in that folder as it is
+    found, `resume` continues after an interruption, and `report.html` in it shows the strategies.
+    `log` also sends metrics to "tensorboard" or "wandb".
 
-    `on_update` is called with each update (`rspo.Update`), at most ten of them late, and
-    `on_strategy` with each finished strategy; if one returns True, the run stops there and gives
+    `on_update` is called with each update (`rspo.Update`), with a lag of at most ten, and
+    `on_strategy` with each finished strategy; if one returns True, the run stops there and returns
     what was found, as after Ctrl-C.
     """
     use_cores(players=cores())
@@ -94,7 +94,7 @@ def discover(
 
 
 def _whole_steps(horizon: Any) -> int | None:
-    """It is looked at before the other settings, which depend on the environment."""
+    """Checked before the other settings, which depend on the environment."""
     if horizon is not None and (not isinstance(horizon, int) or horizon < 1):
         raise InputError(f"horizon is {quoted(horizon)}, but it must be a whole number from 1.")
     return horizon
@@ -107,7 +107,7 @@ def _name_of(method: str | Method | Mapping[str, Any] | None) -> Any:
 
 
 def _with_method(config: Config, method: str | Method | Mapping[str, Any] | None) -> Config:
-    """`config` with the settings of `method`, which must be the one that it is for."""
+    """`config` with the settings of `method`, which must be the same method."""
     if method is None:
         return config
     if isinstance(method, Method):
@@ -126,9 +126,9 @@ def resume(
     on_update: OnUpdate | None = None,
     on_strategy: OnStrategy | None = None,
 ) -> Archive:
-    """Go on with an interrupted run, to the same result as if nothing had happened; or with a
-    finished one, to more `iterations`, as if it had been begun with these. `log` and the callbacks
-    are those of `discover`."""
+    """Continue an interrupted run, to the same result as without the interruption; or a finished
+    one to more `iterations`, as if it had been started with these. `log` and the callbacks are
+    those of `discover`."""
     opened = Run.open(Path(run))
     if iterations is not None:
         opened = opened.extended(iterations)
@@ -161,7 +161,7 @@ def _loaded(run: Run) -> Archive:
 def evaluate(
     run: str | Path, *, env: Any = None, episodes: int | None = None, seed: int | None = None
 ) -> Archive:
-    """Play every strategy of a run anew: the same numbers as in its summary, unless `episodes` or
+    """Play every strategy of a run again: the same numbers as in its summary, unless `episodes` or
     `seed` differ."""
     opened = Run.open(Path(run))
     world = _world(opened, env)
@@ -176,7 +176,7 @@ def evaluate(
     validate(config, world.spec)
     memory.check(world, config, _warn, learning=False)
     compilation_cache()
-    kept = list(archive)  # as they were: their mean returns belong to their thresholds
+    kept = list(archive)  # unchanged: their mean returns belong to their thresholds
     with collector(world) as collect:
         tools = Tools(collect, config)
         for strategy in kept:
@@ -231,13 +231,12 @@ def crossplay(
 
 
 def world_of(run: str | Path, env: Any = None) -> AnyEnv:
-    """The environment that a run was made in, to be played as in the run."""
+    """The environment of a run, set up as in the run."""
     return _world(Run.open(Path(run)), env)
 
 
 def _world(run: Run, env: Any) -> AnyEnv:
-    """To be played as in the run, with as many devices and players: sums round by how they are
-    divided."""
+    """Set up as in the run, with the same number of devices and players, which affect rounding."""
     use_cores(run.devices, run.players)
     name, horizon = run.config.env, run.config.horizon
     if env is None and not has_name(name):
@@ -262,8 +261,7 @@ def _carry_out(
     log: str | None,
     callbacks: Callbacks,
 ) -> Archive:
-    """The search with a folder and a screen around it. Ctrl-C ends it early and keeps
-    everything."""
+    """The search, with a run folder and a display. Ctrl-C ends it early and keeps everything."""
     compilation_cache()
     with contextlib.ExitStack() as stack:
         stack.enter_context(interrupt.deferred(view.say))
@@ -283,8 +281,8 @@ def _carry_out(
         saved = time.monotonic()
         try:
             for event in search(collect, config, archive, start):
-                # What was trained to the end is kept before it is played, described and drawn: that
-                # may fail.
+                # A trained policy is saved before it is played, described and drawn, which may
+                # fail.
                 trained = isinstance(event, Found) or over(config, event.rows)
                 if run and (trained or time.monotonic() - saved > CHECKPOINT_SECONDS):
                     run.save(event, archive)
@@ -312,8 +310,8 @@ def _carry_out(
 def _illustrate(
     collect: Collector, run: Run, archive: Archive, played: CrossPlay | None, view: View
 ) -> None:
-    """Cross-play, diversity and the pictures of a finished run; what the folder has already is not
-    played again."""
+    """Cross-play, diversity and the pictures of a finished run; existing results are not
+    recomputed."""
     env = collect.env
     if played is None and env.spec.agents == 2:
         view.say("playing every strategy with every other one")
@@ -321,8 +319,8 @@ def _illustrate(
         played = cross_play(collect, archive, episodes, run.config.seed)
         run.save_cross_play(played)
     novel = [strategy for strategy in archive if strategy.status == "novel"]
-    # What a policy with memory does is no function of a single state, which is what the score
-    # compares.
+    # The score compares actions in single states, which do not determine those of a policy with
+    # memory.
     comparable = not any(strategy.policy.recurrent for strategy in novel)
     if len(novel) > 1:
         authors = authors_diversity_of(collect, novel, run.config)
@@ -343,18 +341,14 @@ def _warn(text: str) -> None:
 
 
 def compilation_cache() -> None:
-    """Keep compiled programs between starts, unless the user already told JAX where to, or not
-    to."""
+    """Enable JAX's persistent compilation cache, unless the user already configured it."""
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
-    # A damaged entry, or a full disk, costs some seconds of compiling and is no concern of the
-    # user's.
+    # A damaged entry or a full disk only costs some seconds of compiling.
     warnings.filterwarnings(
         "ignore", message="Error (reading|writing) persistent compilation cache entry"
     )
-    with contextlib.suppress(
-        OSError, RuntimeError
-    ):  # no home, or none that can be written to: no cache
+    with contextlib.suppress(OSError, RuntimeError):  # no home, or not writable: no cache
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rspo" / "xla"
         folder.mkdir(parents=True, exist_ok=True)
         jax.config.update("jax_compilation_cache_dir", str(folder))

@@ -22,20 +22,20 @@ class Judge:
     """How an iteration's result is judged, and what becomes of it."""
 
     episodes: Count = 512
-    """Fresh episodes for the evaluation, sampled, and as many greedy ones."""
+    """Fresh evaluation episodes with sampled actions, and the same number of greedy ones."""
     quality: Real = 0.5
-    """A policy is good if its return reaches this share of the way from random play to the first
+    """A policy is good if its return gets this fraction of the way from random play to the first
     good policy."""
     accept: Share = 0.5
     """It keeps its distance if at least this share of its sampled episodes is accepted by each kept
     policy."""
     references: Literal["all", "distant", "novel"] = "all"
-    """Which policies later iterations must differ from: every one (the paper); those that are good
-    and keep their distance, so that one that repeats another adds no constraint; or only those
-    judged novel, for which the environment's names count too."""
+    """Which policies later iterations must differ from: all (the paper); those that are good and
+    keep their distance, so that a repetition adds no constraint; or only those judged novel, for
+    which the environment's names count too."""
     attempts: Count = 1
-    """How often an iteration may be trained, each time from other weights, until its policy is good
-    and keeps its distance; the last attempt stays."""
+    """How often an iteration may be trained, each time from different weights, until its policy is
+    good and keeps its distance; the last attempt is kept."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Config:
     env: str
     """The environment's name (`rspo list`)."""
     iterations: Annotated[int, Within(1, 10**4)] = 4
-    """How many policies to train: one after the other, side by side, or however the method does."""
+    """How many policies to train: one after the other, side by side, or as the method does it."""
     seed: Annotated[int, Within(0, 2**32 - 1)] = 0
     """The same seed gives the same run on the same machine."""
     horizon: Annotated[int | None, Within(1, 10**6)] = None
-    """Steps of an episode, of an environment that has no time limit of its own."""
+    """Steps per episode, for an environment without its own time limit."""
     method: Method = field(default_factory=lambda: METHODS.make("rspo"))
     """The method by name and its own settings (`rspo list`)."""
     ppo: PPO = field(default_factory=PPO)
@@ -62,7 +62,7 @@ class Config:
 
     @property
     def plan(self) -> Plan:
-        """How the policies come about."""
+        """How the policies are trained."""
         return self.method.plan(self.iterations)
 
     @property
@@ -72,8 +72,8 @@ class Config:
 
     @property
     def steps(self) -> int:
-        """Environment steps that all policies together are trained on, if none is tried again:
-        the same for every method."""
+        """Environment steps of all policies together, without retries: the same for every
+        method."""
         return self.plan.rounds * self.plan.members * self.training.updates * self.ppo.batch
 
 
@@ -130,8 +130,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def from_dict(data: dict[str, Any], source: str) -> Config:
-    """The inverse of `to_dict`; `source` names the file in the sentence about what is wrong with
-    it."""
+    """The inverse of `to_dict`; `source` is the file's name in error messages."""
     name = method_name(data)
     if name is None:
         raise InputError(f"{source} does not name a method.")
@@ -139,13 +138,13 @@ def from_dict(data: dict[str, Any], source: str) -> Config:
 
 
 def method_name(settings: Mapping[str, Any]) -> Any:
-    """The method that settings name: as `method = "NAME"`, or as the name in its group."""
+    """The method's name in these settings: `method = "NAME"`, or the name in its group."""
     method = settings.get("method")
     return method.get("name") if isinstance(method, dict) else method
 
 
 def merge(default: Any, data: dict[str, Any], source: str, prefix: str = "") -> Any:
-    """`default` with the settings of `data` put in, each checked by name and type."""
+    """`default` updated with the settings in `data`, each checked by name and type."""
     types = typing.get_type_hints(type(default))
     hints = {setting.name: types[setting.name] for setting in dataclasses.fields(default)}
     changes: dict[str, Any] = {}

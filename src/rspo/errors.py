@@ -1,4 +1,4 @@
-"""What can go wrong and be said in one sentence; the command line prints that sentence and no
+"""Errors with a one-sentence message; the command line prints that sentence without a
 traceback."""
 
 import difflib
@@ -8,12 +8,12 @@ from rspo.text import LONGEST, printable
 
 
 class RspoError(Exception):
-    """A failure that the user can understand; exit code 1. Whatever it quotes, it is one short line
-    of plain text."""
+    """A failure that the user can understand; exit code 1. Its message is one short line of plain
+    text, whatever it quotes."""
 
     exit_code = 1
     lines = False
-    """True of one that has lines below its sentence, such as the traceback of a user's own code."""
+    """True if there are lines below the sentence, such as the traceback of a user's own code."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(printable(sentence, None if self.lines else LONGEST, lines=self.lines))
@@ -26,8 +26,7 @@ class InputError(RspoError):
 
 
 class EnvironmentFailure(RspoError):
-    """The code of an environment's author raised: a sentence, and below it that code's own
-    traceback."""
+    """An environment's own code raised: a sentence, followed by that code's traceback."""
 
     lines = True
 
@@ -39,8 +38,8 @@ class EnvironmentRefused(InputError):
 
 
 class RspoWarning(UserWarning):
-    """Something that the user should know of; what was asked for goes on. The command line prints
-    it in one line."""
+    """Something that the user should know; the run continues. The command line prints it in one
+    line."""
 
 
 class NoRendererError(RspoError):
@@ -48,11 +47,11 @@ class NoRendererError(RspoError):
 
 
 class DivergedError(RspoError):
-    """Training produced a number that is not finite."""
+    """Training produced a non-finite number."""
 
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
-    """ "Did you mean 'x'?" where something is near, else the list of what is allowed."""
-    allowed, given = sorted(allowed), given[:100]  # comparing takes time that grows with the square
+    """ "Did you mean 'x'?" if there is a close match, else the list of allowed values."""
+    allowed, given = sorted(allowed), given[:100]  # comparison takes quadratic time
     near = difflib.get_close_matches(given, allowed, n=1, cutoff=0.5)
     return f"Did you mean '{near[0]}'?" if near else f"Allowed: {', '.join(allowed)}."

@@ -1,5 +1,5 @@
 """The settings of `rspo.discover` as keywords, so that an editor completes them and a type checker
-catches a misspelt one. A test holds these tables equal to `Config`, which says what each means."""
+catches a misspelt one. A test keeps these tables equal to `Config`, which documents each."""
 
 from typing import Literal, TypedDict
 
@@ -57,7 +57,7 @@ class JudgeKeywords(TypedDict, total=False):
 
 
 class Keywords(TypedDict, total=False):
-    """What `rspo.discover` takes beside the environment and the method."""
+    """What `rspo.discover` takes besides the environment and the method."""
 
     iterations: int
     seed: int

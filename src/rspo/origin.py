@@ -1,5 +1,5 @@
-"""Where an archive comes from: a run folder, or the memory of the process that found it. Either can
-be saved, shown as a page and played."""
+"""Where an archive comes from: a run folder, or the memory of this process. Either can be saved,
+shown as a page and played."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ World = Callable[[Any], AnyEnv]
 
 @dataclass(frozen=True)
 class Playable:
-    """Knows the environment that strategies play in."""
+    """Has the environment that strategies play in."""
 
     world: World
 
@@ -48,7 +48,7 @@ class Folder(Playable):
 
 @dataclass(frozen=True)
 class Memory(Playable):
-    """A run that was kept nowhere."""
+    """A run that was not saved."""
 
     spec: Spec
     found: Sequence[Found]

@@ -1,4 +1,4 @@
-"""The settings a run starts from: those of the task, and over them what the method declares for it.
+"""The default settings of a run: those of the task, overridden by what the method declares for it.
 
 They are data: one record per environment here, a table per domain in each method's file. Where they
 depart from the paper's, docs/departures.md says why; `--paper` takes the paper's own.
@@ -19,7 +19,7 @@ from rspo.registry import METHODS, PREFIXES, make
 
 @dataclass(frozen=True)
 class Task:
-    """What an environment's runs start from, whatever the method."""
+    """The defaults of an environment's runs, whatever the method."""
 
     domain: str
     iterations: int = 4
@@ -34,7 +34,7 @@ def preset(
     env: str, method: str = "rspo", world: AnyEnv | None = None, paper: bool = False
 ) -> Config:
     """The configuration that `rspo discover ENV --method METHOD` starts from; `world`: the
-    environment, if at hand."""
+    environment, if available."""
     made = METHODS.make(method)
     task = TASKS.get(env, Task("unknown"))
     if env not in TASKS and world is None and env.startswith(tuple(PREFIXES)):
@@ -55,8 +55,8 @@ def preset(
     return config
 
 
-# One hidden layer and no decay, as the paper's appendix has it; the number of updates, which it
-# does not give, makes the steps of the authors' configuration files.
+# One hidden layer and no decay, as in the paper's appendix; the number of updates, which it does
+# not give, follows from the steps in the authors' configuration files.
 _LETTER = {"layers": 1, "decay": (1.0, 1.0), "entropy_decay": (1.0, 1.0), "horizon": "cut"}
 
 
@@ -72,14 +72,14 @@ def _four_goals(ppo: PPO, alpha: float) -> Task:
     )
 
 
-# The game ends at its horizon: docs/experiments.md has what comes of not knowing that, and what
-# each of the other choices does.
+# The game ends at its horizon: docs/experiments.md shows the effect of ignoring that, and of each
+# of the other choices.
 _MEDIUM = PPO(
     updates=200, learning_rate=3e-3, decay=(0.5, 1.0), entropy_decay=(0.5, 1.0), horizon="end"
 )
 _HARD = dataclasses.replace(_MEDIUM, updates=400)
-# Where landmarks stand still, a policy sharpens within ten updates. Twice the paper's entropy bonus
-# of 0.05 likely keeps more ways to its landmark in it, so that fewer are odd enough to pass for a
+# With fixed landmarks a policy sharpens within ten updates. Twice the paper's entropy bonus of
+# 0.05 probably keeps more paths to its landmark likely, so that fewer are odd enough to pass as a
 # new strategy.
 _EASY = dataclasses.replace(_MEDIUM, updates=50, learning_rate=2e-3, entropy_coefficient=0.1)
 
@@ -105,10 +105,10 @@ _STAG_HUNT_LETTER: dict[str, Any] = {
 
 
 def _robot(alpha: float, updates: int = 240) -> Task:
-    # What makes the most of few steps: batches of a quarter of the paper's 16384, in its
-    # minibatches of 512, and a learning rate of 5e-4 instead of 3e-4 (docs/experiments.md).
-    # Normalisation is the authors' code's, and so is the initial network as random play: its
-    # actions stray further than uniform ones, and the paper's alphas go with that.
+    # Sample-efficient settings: batches of a quarter of the paper's 16384, in its minibatches of
+    # 512, and a learning rate of 5e-4 instead of 3e-4 (docs/experiments.md). Normalisation follows
+    # the authors' code, and so does the initial network as random play: its actions spread further
+    # than uniform ones, and the paper's alphas assume that.
     ppo = PPO(
         batch=4096,
         updates=updates,
@@ -141,7 +141,7 @@ def _robot(alpha: float, updates: int = 240) -> Task:
 
 def _skirmish(iterations: int, alpha: float, ppo: PPO) -> Task:
     # The paper's: a GRU, chunks of ten steps, 1600 of them in a batch, its rates and coefficients.
-    # Updates make the steps of a later port by the same group.
+    # The number of updates follows from the steps of a later port by the same group.
     ppo = dataclasses.replace(
         ppo,
         learning_rate=5e-4,
@@ -174,8 +174,8 @@ TASKS = {
         "stag-hunt",
         iterations=20,
         ppo=dataclasses.replace(_STAG_HUNT, batch=12800, updates=200),
-        # At the paper's 0.6 nearly all is accepted with such a cap; the authors' configuration has
-        # 0.8.
+        # At the paper's 0.6 nearly everything is accepted with this cap; the authors'
+        # configuration has 0.8.
         measure=Measure(alpha=0.8, cap=3.0, discount=0.995),
         # Picking apples earns a seventh of hunting, and is a strategy.
         judge=Judge(quality=0.25),

@@ -1,4 +1,4 @@
-"""Environments and methods by name: the built-in ones, those that a program registers, and those of
+"""Environments and methods by name: built-in ones, those that a program registers, and those of
 plug-ins.
 
 A plug-in is an installed package with entry points in the groups below (docs/plugins.md). Nothing
@@ -19,7 +19,7 @@ from rspo.errors import InputError, suggestion
 
 @dataclass(frozen=True)
 class Entry:
-    """Where to find what a name stands for, and with which arguments to make it."""
+    """Where to find what a name stands for, and the arguments to make it with."""
 
     target: str | Callable[..., Any]
     """A callable, or "package.module:name" of one."""
@@ -32,7 +32,7 @@ class Entry:
 
 
 class Registry:
-    """One kind of thing that has names."""
+    """A registry of one kind of named thing."""
 
     def __init__(self, kind: str, group: str, built_in: Mapping[str, Entry]) -> None:
         self.kind, self.group = kind, group
@@ -54,11 +54,11 @@ class Registry:
         return entries[name].make(**self._arguments(name))
 
     def _arguments(self, name: str) -> dict[str, Any]:
-        """What besides its own arguments a thing of this name is made with."""
+        """Extra arguments for making a thing of this name."""
         return {}
 
     def _all(self) -> dict[str, Entry]:
-        """Built-in names come first: a plug-in cannot take one of them away."""
+        """Built-in names come first: a plug-in cannot override them."""
         if self._plugins is None:
             self._plugins = {
                 point.name: Entry(
@@ -119,7 +119,7 @@ ENVIRONMENTS = Registry(
     },
 )
 
-# Names of environments that other libraries know; what follows the prefix is the argument.
+# Prefixes for environments of other libraries; the rest of the name is the argument.
 PREFIXES = {
     "gym:": "rspo.envs.adapters.gymnasium:from_id",
     "pettingzoo:": "rspo.envs.adapters.pettingzoo:from_module",
@@ -128,7 +128,7 @@ PREFIXES = {
 
 
 class MethodRegistry(Registry):
-    """Methods, each of which knows the name that it goes by."""
+    """Methods, each of which gets its own name."""
 
     def _arguments(self, name: str) -> dict[str, Any]:
         return {"name": name}
@@ -199,13 +199,13 @@ METHODS = MethodRegistry(
 
 
 OWN = "mypackage.module:make_env"
-"""How a function of the user's own that makes an environment is written."""
+"""The form of a name of the user's own environment function."""
 
 
 def make(name: Any, horizon: int | None = None) -> Any:
     """The environment of this name, or of a name with a prefix; with episodes of `horizon` steps
-    where their length is not its own to say. No name leads to a module that is not installed for
-    this: it may come from a run folder."""
+    if it has no time limit. The name may come from a run folder, so it can only lead to installed
+    packages for environments."""
     if isinstance(name, str):
         for prefix, target in PREFIXES.items():
             if name.startswith(prefix):
@@ -224,14 +224,14 @@ def make(name: Any, horizon: int | None = None) -> Any:
 
 
 def _elsewhere(name: str) -> str | None:
-    """The name with its prefix, of what looks like Gymnasium's or PettingZoo's."""
+    """The name with its prefix, if it looks like Gymnasium's or PettingZoo's."""
     if re.fullmatch(r"[\w.]+\.\w+_v\d+", name):
         return f"pettingzoo:{name}"
     return f"gym:{name}" if re.fullmatch(r"[\w./:-]+-v\d+", name) else None
 
 
 def is_own(name: Any) -> bool:
-    """Whether it is written as a function of the user's own is, `mypackage.module:make_env`."""
+    """Whether it has the form of a user's own function, `mypackage.module:make_env`."""
     return (
         isinstance(name, str)
         and not has_name(name)
@@ -240,16 +240,16 @@ def is_own(name: Any) -> bool:
 
 
 def own(target: str) -> Any:
-    """What such a name stands for. Importing runs code, so only names that the user has just given
-    may come here, none from a run folder."""
+    """What such a name stands for. Importing runs code, so call this only with names given by the
+    user, never from a run folder."""
     module, _, path = target.partition(":")
     if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)  # last: it hides nothing that is installed
+        sys.path.append(here)  # last, so that it shadows nothing installed
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
-            raise  # something that the user's module needs
+            raise  # a missing dependency of the user's module
         raise InputError(
             f"There is no module '{error.name}', which '{target}' names, here or among the "
             "installed packages."

@@ -1,5 +1,4 @@
-"""Text that may come from a run folder, a configuration file, a flag or a user's code, before
-anyone sees it."""
+"""Makes text from a run folder, a configuration file, a flag or a user's code safe to show."""
 
 import unicodedata
 
@@ -9,11 +8,11 @@ CUT = " ... "
 
 
 def printable(text: str, most: int | None = None, *, lines: bool = False) -> str:
-    """One line, without what would move the cursor, change colours, turn the reading direction or
-    hide: such characters are spelled out, as \\x1b or \\u202e. Of a longer text than `most` the
-    middle is left out; `lines` may be several.
+    """One line, without characters that move the cursor, change colours or the reading direction,
+    or are invisible: these are escaped, as \\x1b or \\u202e. The middle of a text longer than
+    `most` is left out; `lines` allows several.
     """
-    text = shorten(text, most)  # before too, for what is spelled out is longer
+    text = shorten(text, most)  # before too, because escapes are longer
     return shorten(
         "".join(c if _harmless(c) or (lines and c == "\n") else _spelled(c) for c in text), most
     )
@@ -37,5 +36,5 @@ def _spelled(character: str) -> str:
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Such as "1 episode" and "2 episodes"; `many` where the plural has more than an s."""
+    """Such as "1 episode" and "2 episodes"; `many` for irregular plurals."""
     return f"{number} {one if number == 1 else many or one + 's'}"

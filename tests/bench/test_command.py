@@ -20,7 +20,7 @@ NAME = "four-goals-modes"
 
 
 class InProcess:
-    """Carries out jobs here and now; those whose names have `bad` in them fail."""
+    """Runs jobs in this process; those with `bad` in their names fail."""
 
     workers = 1
 

@@ -103,7 +103,7 @@ def test_seeds_with_a_strategy_stand_beside_the_ticks_of_the_paper() -> None:
 def equilibrium(
     length: int, label: str | None = None, gain: float = 0.0, **more: Any
 ) -> dict[str, Any]:
-    """A policy, and beside it what its best response says."""
+    """A policy, and the numbers of its best response."""
     odd = (length - 1) // 2 * 2 + 1
     stats = {"L*": float(length), "agreeing": 0.9, f"P(L={length})": 1.0}
     pair = Pair(float(length), length + gain, length, unbroken=float(label == "L=always"))
@@ -125,7 +125,7 @@ def test_equilibria_are_counted_by_four_rules() -> None:
         equilibrium(7, sampled="mixed"),
         equilibrium(9, status="failed"),
         equilibrium(12, gain=0.7),  # the best response leaves
-        equilibrium(30, "mixed", gain=1.4),  # sloppy, but nobody gains a twentieth
+        equilibrium(30, "mixed", gain=1.4),  # sloppy, but a deviation gains less than a twentieth
     )
     assert escalation.exact_equilibria(run) == 4  # 1 or 2, always, 7 and 30
     assert escalation.exact_equilibria(run, tolerance=2) == 5

@@ -95,7 +95,7 @@ def test_a_record_is_of_its_job_only_with_the_same_training(done: Path) -> None:
     record = finished(done / TINY.name)
     assert record is not None
     assert why_not(record, TINY) is None
-    assert why_not(record | {"config": {}}, TINY) is None  # an old one, of which less was kept
+    assert why_not(record | {"config": {}}, TINY) is None  # an old record, with fewer settings
     longer = dataclasses.replace(TINY, steps=10**6)
     assert "steps of training" in (why_not(record, longer) or "")
     more = dataclasses.replace(TINY, settings=product.SETTINGS | {"iterations": 4})
@@ -180,7 +180,7 @@ def test_a_killed_process_is_begun_again_and_an_orphan_ends(tmp_path: Path) -> N
     while not (Path(other["folder"]) / "run.json").exists():
         next(events)
     process = next(iter(events.gi_frame.f_locals["running"].values()))  # type: ignore[attr-defined]
-    process.close()  # as if whoever waits for it had died
+    process.close()  # as if the parent had died
     process.handle.wait(timeout=60)
     assert finished(Path(other["folder"])) is None
     events.close()  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from rspo.cli import bench as cli
 from rspo.errors import InputError
 from rspo.runs import store
 
-# Long enough to be met in the middle: Ray is asked once a second.
+# Long enough to be interrupted in the middle: Ray is polled once per second.
 LONG = product.SETTINGS | {"iterations": 16}
 TINY = Job("four-goals-easy", "rspo", 0, "tiny", LONG, domain="four-goals")
 RAY = Path(sys.executable).with_name("ray")
@@ -68,7 +68,7 @@ def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
-    """A node, in a process group of its own, so that all of it can be taken away at once."""
+    """A node in its own process group, so that all of it can be killed at once."""
     return subprocess.Popen(
         [RAY, "start", "--block", "--num-cpus=1", "--disable-usage-stats", *arguments],
         env=product.environment(PYTHONPATH=os.pathsep.join(sys.path), RAY_DEDUP_LOGS="0"),
@@ -170,7 +170,7 @@ def test_nothing_is_lost_with_a_worker_or_a_node(
 
 
 def _events(events: Iterator[Any], condition: Callable[[], bool]) -> list[Any]:
-    """Those that come until something is so."""
+    """The events until a condition holds."""
     found = []
     while not condition():
         if (event := next(events)) is not None:

@@ -75,7 +75,7 @@ def test_a_profile_falls_from_all_to_none(one: list[float], two: list[float]) ->
 
 def test_they_agree_with_rliable() -> None:
     """Its numbers are in `rliable.json`, made by `rliable_golden.py` in an environment of its own.
-    Draws differ, so its intervals are met up to the noise of as many draws."""
+    Draws differ, so intervals agree only up to sampling noise."""
     golden = json.loads((Path(__file__).parent / "rliable.json").read_text())
     for scores, theirs in zip(golden["scores"], golden["rliable"], strict=True):
         tasks = list(np.array(scores).T)

@@ -24,7 +24,7 @@ from test_config import ALL, BASE, nested
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Whatever a command writes without being told where, it writes here."""
+    """Commands write here by default."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -371,7 +371,7 @@ def test_a_run_without_strategies(elsewhere: Path, finished: Path) -> None:
 
 
 def test_a_run_in_its_default_place(elsewhere: Path, finished: Path) -> None:
-    """A new one, beside what is there."""
+    """A new folder beside existing ones."""
     (elsewhere / "runs" / "four-goals-easy-rspo-seed0").mkdir(parents=True)
     outcome = here(*DISCOVER)
     assert outcome.code == 0, outcome

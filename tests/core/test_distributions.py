@@ -159,7 +159,7 @@ def test_nor_is_it_among_very_many_whose_probabilities_do_not_add_up_to_one(
         rng.random(choices) < share,
     )
     mask[rng.integers(choices - 1)] = True
-    mask[-1] = False  # who runs beyond the sum ends here
+    mask[-1] = False  # rounding beyond the sum ends here
     edges = np.cumsum(np.exp(Categorical(logits).allowing(mask).log_probs))[
         rng.integers(0, choices, 20)
     ]
@@ -218,7 +218,7 @@ def test_gaussian_densities_are_those_of_the_standard_library(backend, mean, log
             statistics.NormalDist(float(m), math.exp(s))
             for m, s in zip(mean[row], log_std, strict=True)
         ]
-        # Its density runs out of numbers far from the mean, where ours must not.
+        # Its density underflows far from the mean, where ours must not.
         squared = [((a - c.mean) / c.stdev) ** 2 for a, c in zip(action[row], curves, strict=True)]
         wanted = sum(math.log(c.pdf(c.mean)) - z / 2 for c, z in zip(curves, squared, strict=True))
         np.testing.assert_allclose(

@@ -67,7 +67,7 @@ def test_it_is_noted_and_obeyed_where_it_is_safe() -> None:
 
 
 def test_it_is_said_while_the_main_thread_is_deep_in_compiled_code() -> None:
-    """Where Python's own handlers wait until it is back."""
+    """Where Python's own handlers must wait until it returns."""
     said = []
     with interrupt.deferred(lambda words: said.append(time.monotonic())):
         threading.Timer(0.1, interrupt_me).start()
@@ -160,7 +160,7 @@ def test_one_in_a_callback_of_the_garbage_collector_is_not_swallowed() -> None:
 
 
 def test_few_updates_in_a_call_give_the_same_bits(found, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large ones come one by one, so that nobody waits for ten."""
+    """Slow updates run one per call, so that a stop need not wait for ten."""
     monkeypatch.setattr(search, "SECONDS", 0.0)
     events = list(search.search(collector(Rooms()), found.config, rspo.Archive(found.config)))
     assert (
@@ -183,7 +183,7 @@ def test_one_that_comes_when_all_is_done_is_not_forgotten(
 
 
 def test_one_after_the_last_look_is_not_forgotten_either() -> None:
-    for _ in range(20):  # whatever is heard first, the signal or the end
+    for _ in range(20):  # whichever comes first, the signal or the end
         with pytest.raises(KeyboardInterrupt), interrupt.deferred(print):
             interrupt_me()
 

@@ -57,7 +57,7 @@ def check_against_joint(sizes, logits, mask, backend):
     found = choosing(MultiDiscrete(sizes), backend(logits), None if mask is None else backend(mask))
     wanted = joint(sizes, logits, mask)
     assert abs(sum(np.exp(list(wanted.values()))) - 1) < 1e-6
-    # Those that are not allowed too, so that every example has the same shapes.
+    # Masked ones too, so that every example has the same shapes.
     every = np.array(list(itertools.product(*(range(size) for size in sizes))), np.int32)
     rows = lambda x: None if x is None else backend(np.broadcast_to(x, (len(every), len(x))))
     each = choosing(MultiDiscrete(sizes), rows(logits), rows(mask)).log_prob(backend(every))
@@ -94,7 +94,8 @@ def test_a_mask_leaves_the_joint_distribution_of_what_it_allows(backend, sizes, 
 @FEW
 @given(data=st.data())
 def test_sampling_a_grid_of_numbers_gives_the_joint_probabilities(backend, data):
-    """Every choice has its own number, so a grid over both shares out the combinations."""
+    """Every choice has its own random number, so a grid over both covers the combinations in
+    proportion."""
     sizes, side = (2, 3), 200
     logits = data.draw(arrays(np.float32, sum(sizes), elements=NUMBERS(-4, 4)))
     ticks = (np.arange(side, dtype=np.float32) + 0.5) / side

@@ -103,8 +103,8 @@ def test_without_memory_every_step_stands_alone():
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_learning_from_chunks_with_the_memory_before_each_is_learning_from_whole_episodes(share):
-    """What actor and critic do in chunks of 4 of 6 steps, from what `look_back` says that they
-    remembered."""
+    """Actor and critic in chunks of 4 of 6 steps, starting from the memories that `look_back`
+    returns."""
     rng = np.random.default_rng(1)
     policy = jax.tree.map(jnp.asarray, plain.random_policy(rng, channels=2, memory=True))
     shape, length = (6, 3, 2), 4

@@ -22,8 +22,8 @@ from rspo.runs.run import summary
 from rspo.screen.view import strategy_table
 from rspo.text import LONGEST, printable
 
-# Colours, a bell, the same in one byte, both kinds of direction marks, a new line, the return of
-# the carriage, markup.
+# Colours, a bell, the same in one byte, both kinds of direction marks, a newline, a carriage
+# return, markup.
 EVIL = "\x1b[31m\x07\x9b1m\x7f\u202e\u2066\u200f\n\rrspo: all is well.\u2028[red]x[/]:smile:"
 WORSE = EVIL + "\0\ud800"  # no name of a file
 
@@ -107,7 +107,7 @@ def test_a_flag_is_quoted_plainly(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     outcome = here(*(argument.replace("{}", value) for argument in arguments))
-    # That a name is too long for a file is known to the system alone, as that a disk is full.
+    # Only the operating system knows that a file name is too long, or that a disk is full.
     assert outcome.code in ((1, 2) if "--out" in arguments else (2,)), outcome
     assert_said_plainly(outcome._replace(code=2))
     assert list(tmp_path.iterdir()) == []
@@ -140,7 +140,7 @@ def test_a_configuration_file_is_quoted_plainly(text: str, value: str, tmp_path:
 
 @pytest.fixture
 def run(finished: Path, tmp_path: Path) -> Path:
-    """In a folder with a name that a terminal would obey."""
+    """In a folder whose name contains terminal control characters."""
     return shutil.copytree(finished, tmp_path / EVIL.replace("/", ""))
 
 

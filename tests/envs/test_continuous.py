@@ -151,8 +151,8 @@ SETTINGS = {
 
 
 def test_the_ratios_of_a_first_pass_are_one_on_a_host_too():
-    """Its players give no log-probabilities: the learner asks the policy that acted, before it
-    changes."""
+    """Its workers return no log-probabilities: the learner computes them with the policy that
+    acted, before it changes."""
     settings = PPO(batch=96, updates=3, epochs=1, hidden=8, learning_rate=0.1, normalize_obs=True)
     setup = Setup(TwoPeaks().spec, Plan(), 0)
     keys = jax.random.split(jax.random.key(0), 2)

@@ -36,7 +36,8 @@ SMALL = {
 
 
 class Decorated:
-    """All that an author may add. `broken` raises, or gives `instead`, once `when` is true."""
+    """All optional additions. The one named `broken` raises, or returns `instead`, once `when` is
+    true."""
 
     broken, instead, when = "", ValueError, staticmethod(lambda: True)
 
@@ -370,7 +371,7 @@ def test_an_environment_that_only_fails_when_it_is_evaluated_keeps_its_training(
 
 
 def test_checking_touches_no_device_of_a_host_environment():
-    """How many there are to be is not known before that."""
+    """The number of devices is not yet known."""
     code = f"""
         import sys
         sys.path.insert(0, {str(Path(__file__).parent)!r})

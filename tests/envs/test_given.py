@@ -525,8 +525,7 @@ def test_a_policys_own_error_is_not_the_environments():
 
 
 def test_looking_takes_a_small_part_of_a_step():
-    """Of the cheapest environment of all, 64 of them: less than a tenth, though this machine may be
-    busy."""
+    """With 64 of the cheapest environments: less than a tenth, even if this machine is busy."""
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
     results = [env.step(0) for _ in range(8)] * 8

@@ -27,7 +27,7 @@ from rspo.envs.monster_hunt import (
 from worlds import collect
 
 STAY, RIGHT, LEFT, UP, DOWN = range(5)
-SECOND_CLOSEST, VERTICAL, SECOND_EATS = 1, 2, 4  # coins that show their other side
+SECOND_CLOSEST, VERTICAL, SECOND_EATS = 1, 2, 4  # bits of the coins
 FAR = ((4, 3), (4, 4))  # apples out of the way
 
 ORDERS = (True, False)
@@ -536,7 +536,7 @@ def test_scripted_players_have_their_names(games, name, slips):
     weak = (name, slips) == (
         "chase",
         SLOPPY,
-    )  # whoever slips while chasing would better wait in the centre
+    )  # a sloppy chase earns less than waiting in the centre
     assert descriptor.label == ("weak Chase" if weak else PLAYERS[name][1]), descriptor.stats
     assert descriptor.clear == (descriptor.label not in ("mixed", "weak Chase"))
 

@@ -2,7 +2,7 @@
 4-Goals.
 
 `Rooms` has three doors with equal optima, and random play prefers the first door. Reinforcement
-learning with restarts therefore comes back to it; RSPO must find all three, one an iteration.
+learning with restarts therefore returns to it; RSPO must find all three, one per iteration.
 """
 
 import jax
@@ -104,7 +104,7 @@ def test_returns_set_strategies_apart():
 
 
 def test_paid_step_by_step_nobody_learns_to_stop():
-    """To stop saves what was earned before; after it, nothing is earned either way."""
+    """Stopping makes the earlier rewards count; after it, nothing is earned either way."""
     archive = stop_at_different_heights("step")
     assert archive[0].evaluation.greedy_return_mean == 8.0
     assert archive[1].evaluation.greedy_return_mean != 6.0

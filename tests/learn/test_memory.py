@@ -158,7 +158,7 @@ def test_ratios_are_one_before_anything_is_learned(padding, chunk):
     a batch."""
     found, policy, played = advanced(dataclasses.replace(SMALL, padding=padding, chunk=chunk))
     np.testing.assert_allclose(found, 0.0, atol=1e-5)
-    # It would show: a memory that begins anew at other steps than it did makes another policy.
+    # The test can fail: resetting the memory at other steps gives a different policy.
     assert divergence(policy, played, played.starts) == pytest.approx(0.0, abs=1e-5)
     assert divergence(policy, played, jnp.ones_like(played.starts)) > 0.01
     if padding == "restart":

@@ -55,8 +55,8 @@ def learned(trained, i):
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_a_member_does_not_know_whom_it_is_trained_with(settings):
-    """To the last bit the same in other company and in another place; and but for rounding as it is
-    alone, where the compiler makes another program."""
+    """The same to the last bit with other members and at another index; and up to rounding when
+    trained alone, which is a different program."""
     settings, keys = dataclasses.replace(settings, **SMALL), jax.random.split(jax.random.key(0), 5)
     together, single = trainer_of(settings, MEMBERS), trainer_of(settings, 1)
     first, second = together(keys[:3]), together(keys[jnp.asarray([3, 0, 4])])

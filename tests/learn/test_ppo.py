@@ -75,8 +75,8 @@ def test_advantages_are_normalised_channel_by_channel_then_weighted(seed, paddin
 
 
 def test_a_settled_stream_does_not_bootstrap_where_an_episode_is_cut_off():
-    """Paid with the last step, it owes nothing after it, at the horizon, or where a host
-    environment stopped."""
+    """Paid at the last step, it does not bootstrap past it, at the horizon or where a host
+    environment truncated."""
     rng = np.random.default_rng(0)
     trajectory = plain.random_trajectory(rng, steps=4, episodes=2, agents=1)
     ends = np.zeros((2, 4, 2), bool)

@@ -50,7 +50,8 @@ def test_members_are_paid_for_moving_away_from_the_nearest_other():
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_multipliers_ask_for_more_of_the_task_where_too_little_is_earned(sign):
-    """Returns of 1, 0.95 and 0.5 of the first member's; of a negative one as far below it."""
+    """Returns of 1, 0.95 and 0.5 times the first member's; the same margins below a negative
+    one."""
     rng = np.random.default_rng(0)
     base = plain.random_trajectory(rng)
     earned = 10 * np.array([sign, sign - 0.05, sign - 0.5])
@@ -85,7 +86,7 @@ def test_alone_it_learns_the_task():
 
 
 def test_a_second_member_opens_the_other_door():
-    """Not on every seed: who is pushed on from where it is, not away, stays at its door."""
+    """Not on every seed: a member that is pushed further along its own way stays at its door."""
     found = opened(DOMiNO(), range(4))
     assert max(len(set(doors)) for doors, _, _ in found) == 2
     for doors, _, table in found:

@@ -59,7 +59,8 @@ def test_members_that_are_all_the_same_have_a_bounded_volume_and_no_slope():
 
 
 def test_two_members_are_pushed_apart():
-    """Where mean and deviation moved along, both would always be one deviation from the mean."""
+    """If mean and deviation were differentiated, both would always be one deviation from the
+    mean."""
     phi = jnp.asarray([[0.3, -0.2], [0.5, 0.4]])
     slope = slope_of_volume(phi)
     assert ((phi[1] - phi[0]) * (slope[1] - slope[0]) > 0).all()

@@ -99,7 +99,7 @@ def check(method, case, kept):
     channels = places(method, kept, CAPACITY)
     assert found.reward.shape[-1] == found.weight.shape[-1] == len(method.channels(CAPACITY))
     np.testing.assert_allclose(found.weight[..., channels], weight, rtol=1e-4, atol=1e-5)
-    counts = weight.any((0, 1, 2))  # what a stream without weight pays is nobody's concern
+    counts = weight.any((0, 1, 2))  # rewards of a stream without weight do not matter
     np.testing.assert_allclose(
         (found.reward[..., channels] * counts), reward * counts, rtol=1e-3, atol=1e-4
     )
@@ -119,7 +119,7 @@ def test_the_score_is_the_papers_switching_reward(method, seed, kept, padding):
 @settings(max_examples=15)
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
 def test_the_task_may_be_paid_at_the_end(streams, seed, kept, padding):
-    """It then owes nothing after it; intrinsic rewards are paid step by step and do."""
+    """It then does not bootstrap past the end; intrinsic rewards, paid step by step, do."""
     method, case = (
         RSPO(lambda_b=0.7, lambda_r=0.3, paid="end", streams=streams),
         Case(seed, kept, padding),

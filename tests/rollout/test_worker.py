@@ -117,7 +117,7 @@ def test_processes_play_the_same_episodes_as_threads(name, settings, staged):
 
 
 def test_wide_observations_round_alike(world, staged):
-    """The arithmetic of large products may be divided among threads: by both in the same way."""
+    """Large products may be split over threads: both must do so in the same way."""
     env, here = world(size=600), world(size=600)
     here.name = None
     there = staged(env)

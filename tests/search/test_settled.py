@@ -50,7 +50,7 @@ def test_methods_without_a_filter_have_nothing_to_reject():
     shift=st.floats(-100, 100),
 )
 def test_units_of_reward_do_not_matter(returns, scale, shift):
-    """But for rounding, where a comparison is as good as equal."""
+    """Except for rounding, where a comparison is nearly a tie."""
     first, other = (settled(rows(list(r)), 10) for r in (returns, np.array(returns) * 4.0))
     assert first == other
     values = np.array(returns) * scale + shift

@@ -19,9 +19,9 @@ from rspo.registry import METHODS
 from rspo.runs import store
 
 Say = Callable[[str], None]
-SPOKEN = 15.0  # seconds between two lines about progress
-# Environment steps a second of training on one core, roughly: what `--list` and the first estimate
-# of the time left go by.
+SPOKEN = 15.0  # seconds between progress lines
+# Approximate training steps per second on one core, for `--list` and the first estimate of the
+# time left.
 SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3, "smac": 3e3}
 ROBOTS = {"half-cheetah": 12e3, "hopper": 7e3, "walker2d": 5e3, "humanoid": 2.5e3}
 START = 30.0  # seconds of a job before and after training: loading, compiling, judging, drawing
@@ -29,7 +29,7 @@ START = 30.0  # seconds of a job before and after training: loading, compiling, 
 
 @dataclass(frozen=True)
 class Options:
-    """What to run of a bench, and where things go."""
+    """Which part of a bench to run, and where to put the results."""
 
     methods: tuple[str, ...] = ()
     envs: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def bench_named(name: str) -> Bench:
 
 
 def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list[str]:
-    """Carry out a bench; gives a sentence for each job that failed."""
+    """Run a bench; returns a sentence for each job that failed."""
     bench = bench_named(name)
     failed = [] if options.tables else _run_missing(bench, options, executor, say)
     for path in publish(bench, options):
@@ -70,7 +70,8 @@ def _run_missing(bench: Bench, options: Options, executor: Executor, say: Say) -
 
 
 def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
-    """What the options leave of a bench, less what this version of rspo does not have."""
+    """The jobs of a bench selected by the options, without those that this version of rspo
+    lacks."""
     methods = [name for row in bench.rows for name in (row.method, row.key)]
     for kind, asked, known in (
         ("method", options.methods, methods),
@@ -145,7 +146,7 @@ def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say)
 def _progress(
     jobs: Sequence[Job], over: dict[str, float], options: Options, workers: int, passed: float
 ) -> str:
-    """How many are done, how the others stand, and the time left at the pace so far."""
+    """How many are done, the progress of the others, and the time left at the pace so far."""
     total, done, shown = 0.0, 0.0, []
     for job in jobs:
         cost = expected_seconds(job)
@@ -160,7 +161,7 @@ def _progress(
 
 
 def _left(total: float, done: float, passed: float, workers: int) -> str:
-    """At the pace so far; before there is one, as expected on a machine with nothing else to do."""
+    """The time left at the pace so far; before that is known, as expected on an idle machine."""
     if done > 0.02 * total:
         return f"about {clock(passed * (total - done) / done)} left"
     if passed < total / workers:
@@ -169,7 +170,7 @@ def _left(total: float, done: float, passed: float, workers: int) -> str:
 
 
 def _share(job: Job, options: Options) -> float:
-    """Of its iterations, how many are in its folder."""
+    """The finished share of its iterations, from its folder."""
     folder = options.runs / job.domain / job.name / "strategies"
     if not store.exists(folder):
         return 0.0
@@ -178,7 +179,7 @@ def _share(job: Job, options: Options) -> float:
 
 
 def expected_seconds(job: Job) -> float:
-    """What a job takes on one core, about."""
+    """The approximate time of a job on one core."""
     return (
         START
         + job.configuration.steps / (SPEED | ROBOTS)[job.env if job.env in ROBOTS else job.domain]
@@ -206,8 +207,8 @@ def publish(bench: Bench, options: Options) -> list[Path]:
 
 
 def _wanted(bench: Bench, record: Record, options: Options) -> bool:
-    """Whether a record belongs into the tables: of this bench, and trained as it asks for today.
-    Which seeds and methods were run is not asked: all that is done is shown."""
+    """Whether a record belongs in the tables: of this bench, and trained with its current
+    settings. Seeds and methods are not filtered: everything that is done is shown."""
     if (record["quick"], record["asked_steps"]) != (options.quick, options.steps):
         return False
     job = bench.job_of(record)
@@ -228,7 +229,7 @@ def _records(domain: str, options: Options) -> Records:
 
 
 def listing(workers: int) -> list[tuple[str, str, str]]:
-    """Name, what it shows, and what it costs on this many cores."""
+    """Name, what it shows, and its cost on this many cores."""
     rows = []
     for bench in BENCHES.values():
         jobs = [job for job in bench.jobs() if available(job.env, job.method)]

@@ -16,9 +16,8 @@ from rspo.envs.escalation_equilibria import GAIN, SHARE, Pair
 
 ENV = "escalation"
 HORIZON = Escalation().spec.horizon
-# A return unlike any kept policy's, paid for at the end, instead of unusual actions
-# (docs/games.md). The discount of 0.98 and the falling rates make policies meet at once and stop
-# sharply.
+# Distance by return instead of actions, paid at the end (docs/games.md). The discount of 0.98 and
+# the annealed rates make policies meet at once and stop sharply.
 RETURN_MEASURE = {
     "measure": {"of": "return", "alpha": 0.14, "least": 2.0},
     "method": {
@@ -46,7 +45,7 @@ QUICK = Quick(iterations=3, steps=64_000)
 
 
 def exact_equilibria(record: Record, tolerance: float = 1.0) -> int:
-    """How many distinct ones nobody gains by leaving; failed policies do not count."""
+    """How many distinct ones that no agent gains by leaving; failed policies do not count."""
     both = zip(record["strategies"], record["pairs"], strict=True)
     return count_equilibria(
         Pair(**pair).describe(tolerance) for policy, pair in both if policy["status"] != "failed"
@@ -61,8 +60,8 @@ def named_equilibria(record: Record) -> int:
 
 
 def lengths_reached(record: Record) -> int:
-    """How many lengths are the largest that more than three of four greedy games of a policy
-    reach."""
+    """How many distinct lengths: of each policy the largest that more than three in four of its
+    greedy games reach."""
     return len({reached(policy["stats"]) for policy in record["strategies"]} - {0})
 
 

@@ -18,23 +18,23 @@ from rspo.core.interrupt import CODE
 from rspo.runs import store
 
 Task = Mapping[str, Any]
-TICK = 0.5  # seconds between two looks at what is running
+TICK = 0.5  # seconds between checks of running jobs
 # One device and one thread per job, so that a result does not depend on where it was computed.
 ONE_CORE = {"RSPO_CORES": "1", "NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-DEATHS = 2  # how often a job is begun again after its process was killed
+DEATHS = 2  # how often a job is restarted after its process was killed
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A job that is over; `error` says in one sentence what went wrong."""
+    """A finished job; `error` says in one sentence what went wrong."""
 
     task: Task
     error: str | None = None
 
 
 class Executor(Protocol):
-    """Runs jobs. Iterating gives each as it ends, and None in between, so that one can look at how
-    the others stand."""
+    """Runs jobs. Iterating yields each job as it ends, and None in between, so that the caller can
+    show progress."""
 
     workers: int
 
@@ -42,7 +42,7 @@ class Executor(Protocol):
 
 
 class Processes:
-    """A process per job, on a core of its own, its output in a log beside its run folder."""
+    """One process per job, pinned to a core, with its output in a log beside its run folder."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
@@ -70,14 +70,14 @@ class Processes:
                 yield None
         finally:
             for process in running.values():
-                process.handle.terminate()  # politely: it saves its run
+                process.handle.terminate()  # SIGTERM, so that it saves its run
             for process in running.values():
                 process.handle.wait()
                 process.close()
 
 
 def start(task: Task, output: Any, core: int | None = None) -> subprocess.Popen[bytes]:
-    """The process of a job, which ends when its standard input does."""
+    """Start the process of a job, which ends when its standard input is closed."""
     handle = subprocess.Popen(
         [sys.executable, "-m", "rspo.bench.work"],
         stdin=subprocess.PIPE,
@@ -86,14 +86,14 @@ def start(task: Task, output: Any, core: int | None = None) -> subprocess.Popen[
         env=os.environ | ONE_CORE,
     )
     assert handle.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it is dead already, as its code will say
+    with contextlib.suppress(BrokenPipeError):  # it is already dead, as its exit code will show
         handle.stdin.write(json.dumps({**task, "core": core}).encode() + b"\n")
         handle.stdin.flush()
     return handle
 
 
 def error_of(task: Task, code: int, said: Sequence[str]) -> str | None:
-    """What went wrong with a job whose process ended with a code, from the lines that it said."""
+    """What went wrong with a job, from its exit code and output."""
     if code == 0 and store.exists(Path(task["folder"]) / RECORD):
         return None
     if code == CODE:
@@ -122,7 +122,7 @@ class _Process:
 
 
 def _core(slot: int) -> int | None:
-    """Which core a job is to stay on, where the system lets one choose."""
+    """The core to pin a job to, where the system supports it."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     usable = sorted(os.sched_getaffinity(0))

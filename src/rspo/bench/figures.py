@@ -17,7 +17,8 @@ THRESHOLDS = 101  # of a performance profile
 
 
 def bars(bench: Bench, records: Sequence[Record]) -> str:
-    """A group of bars per column, a bar per method, with 95 % intervals; a panel per table."""
+    """One group of bars per column, one bar per method, with 95 % intervals; one panel per
+    table."""
     panels: dict[str, dict[str, dict[str, Bar]]] = {}
     for column in bench.columns:
         panels.setdefault(column.group, {})[column.title] = {}
@@ -30,8 +31,8 @@ def bars(bench: Bench, records: Sequence[Record]) -> str:
 def curves(
     curve: Callable[[Record], Mapping[str, Sequence[float]] | None], y: str
 ) -> Callable[[Bench, Sequence[Record]], str]:
-    """A figure of one line per method over environment steps: the mean over seeds of what `curve`
-    gives under the name `y`, and its 95 % interval."""
+    """A figure of one line per method over environment steps: the mean over seeds of `y` in what
+    `curve` returns, and its 95 % interval."""
 
     def draw(bench: Bench, records: Sequence[Record]) -> str:
         lines: list[Line] = []
@@ -54,7 +55,7 @@ def curves(
 def _mean_line(
     name: str, colour: int, found: Sequence[Mapping[str, Sequence[float]]], y: str
 ) -> Line:
-    """Over as many steps as all seeds have."""
+    """Over the steps that all seeds have."""
     least = min(float(curve["steps"][-1]) for curve in found)
     first = max(float(curve["steps"][0]) for curve in found)
     x = np.linspace(first, max(least, first), STEPS)
@@ -86,7 +87,7 @@ def profiles(bench: Bench, records: Sequence[Record]) -> str | None:
 
 
 def title(name: str, settings: str) -> str:
-    """What a key calls a row."""
+    """The title of a row."""
     return f"{name}, paper's settings" if settings == PAPER else name
 
 

@@ -42,7 +42,7 @@ ROWS = (
     Row("smerl", "SMERL"),
     Row("pga-map-elites", "PGA-MAP-Elites", seeds=(100, 101, 102)),
 )
-# Only the hard mode is RND's: it looks for the highest reward, not for many strategies.
+# RND runs only in the hard mode: it looks for the highest reward, not for many strategies.
 HARD_ROWS = (*ROWS[:-1], Row("rnd", "RND"), ROWS[-1])
 SEEDS = tuple(range(100, 105))
 PGA = {
@@ -54,8 +54,8 @@ QUICK = Quick(seeds=2, iterations=4, steps=204_800)
 
 
 def distinct_after(record: Record) -> list[int]:
-    """How many goals have a good, distant policy of their own after 1, 2, ... iterations. The first
-    good policy of a run is novel whatever it shows; what goes to no one goal is no goal found."""
+    """How many goals have a good, distant policy of their own after 1, 2, ... iterations. The
+    first good policy of a run is always novel; a policy without a single goal does not count."""
     found: set[str] = set()
     counts = []
     for policy in record["strategies"]:

@@ -1,7 +1,7 @@
 """One run of a bench: what to train, in which folder, and the record that is kept of it.
 
-A job is a plain function of a configuration and a folder. The folder, once it holds `bench.json`,
-is the proof that it is done, so that carrying it out again is harmless.
+A job is a plain function of a configuration and a folder. It is done once the folder holds
+`bench.json`, so running it again is harmless.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from rspo.bench.record import Record
 from rspo.errors import InputError
 from rspo.runs import manifest, store
 
-if TYPE_CHECKING:  # imported where they are used: reading records should not wait for JAX
+if TYPE_CHECKING:  # imported on use: reading records should not load JAX
     from rspo.config import Config
 
 RECORD = "bench.json"
@@ -23,21 +23,21 @@ RECORD = "bench.json"
 
 @dataclass(frozen=True)
 class Job:
-    """One run, by what sets it apart from all others."""
+    """One run, by what distinguishes it from all others."""
 
     env: str
     method: str
     seed: int
     variant: str = ""
-    """What its settings change, in a few words; none for the preset."""
+    """A short description of its changed settings; empty for the preset."""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What to change in the preset, as the keywords of `rspo.discover`."""
+    """Changes to the preset, as keywords of `rspo.discover`."""
     paper: bool = False
     """Whether the preset is the paper's settings, or those tuned for this library."""
     steps: int | None = None
-    """Environment steps of each policy that somebody asked for, instead of the preset's."""
+    """Requested environment steps per policy, instead of the preset's."""
     usual: int | None = None
-    """Those if nobody asked, where not the preset's."""
+    """The bench's default steps, where not the preset's."""
     quick: bool = False
     domain: str = ""
     """The file of records that it belongs to; benches of one domain share runs."""
@@ -57,7 +57,7 @@ class Job:
 
     @cached_property
     def configuration(self) -> "Config":
-        """All that determines its result."""
+        """Everything that determines its result."""
         from rspo.config import merge, validate
         from rspo.presets import preset
 
@@ -95,7 +95,7 @@ def _spec(env: str) -> Any:
 
 
 def task(job: Job, home: Path) -> dict[str, Any]:
-    """What a process anywhere needs to carry out a job, as plain JSON values."""
+    """Everything that a process needs to run a job, as plain JSON values."""
     return {
         "name": job.name,
         "config": job.config(),
@@ -112,7 +112,7 @@ def finished(folder: Path) -> Record | None:
 
 
 def carry_out(task: Mapping[str, Any], quiet: bool = False) -> Record | None:
-    """Run the job, or go on with it, and keep its record; None if it was interrupted."""
+    """Run or resume the job, and save its record; None if it was interrupted."""
     from rspo import api
     from rspo.bench.measures import measured
     from rspo.config import from_dict
@@ -134,7 +134,7 @@ def carry_out(task: Mapping[str, Any], quiet: bool = False) -> Record | None:
 
 
 def check_same(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings that a run was begun with; refused if they are others."""
+    """Refuse a run that was started with different settings."""
     begun: Mapping[str, Any] = manifest.read_manifest(folder)["config"]
     other = difference(begun, config)
     if other is not None:
@@ -146,8 +146,8 @@ def check_same(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def difference(one: Mapping[str, Any], two: Mapping[str, Any]) -> str | None:
-    """The first setting that two configurations both have and that differs; not how many
-    iterations there are to be, for a run can be extended."""
+    """The first common setting in which two configurations differ, except the number of
+    iterations, because a run can be extended."""
     plain, other = dict(_flat(one)), dict(_flat(two))
     for name in plain.keys() & other.keys() - {"iterations"}:
         if plain[name] != other[name]:

@@ -46,7 +46,7 @@ def _groups(bench: Bench) -> list[tuple[str, list[Column]]]:
 def _group(
     bench: Bench, records: Sequence[Record], name: str, columns: Sequence[Column]
 ) -> list[str]:
-    """One table: of every column the paper's numbers and those here."""
+    """One table: for every column the paper's numbers and ours."""
     shown = [of for of in (TUNED, PAPER) if any(settings_of(record) == of for record in records)]
     head = ["method"]
     for column in columns:
@@ -64,7 +64,7 @@ def _group(
 
 
 def shown_rows(bench: Bench, records: Sequence[Record]) -> list[Row]:
-    """Those of the paper, and of the others those that were run."""
+    """The paper's rows, and the others that were run."""
     return [row for row in bench.rows if not row.extra or any(map(row.made, records))]
 
 
@@ -113,7 +113,7 @@ def _summary(bench: Bench, records: Sequence[Record]) -> list[str]:
 
 
 def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
-    """Plain sentences, also where it does not agree."""
+    """Whether the ranking agrees with the paper's, in plain sentences."""
     said = []
     for of in (TUNED, PAPER):
         own = [f"With the {SETTINGS[of]}, {line}" for line in agreement(bench, records, of)]
@@ -139,7 +139,7 @@ def seeds_of(
 
 
 def _missing(bench: Bench, records: Sequence[Record]) -> list[str]:
-    """What the bench asks for and nobody has run yet."""
+    """The jobs of the bench that have not been run yet."""
     done = {(record["env"], record["method"], record["variant"]) for record in records}
     lacking = []
     for row in [row for row in bench.rows if not row.extra]:

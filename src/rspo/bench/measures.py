@@ -1,4 +1,4 @@
-"""What a record keeps of a finished run beyond its summary, by the domain that it belongs to."""
+"""What a record keeps from a finished run besides its summary, by domain."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ WIDER = math.sqrt(10)  # ten times the denominator, as in the paper's study of a
 
 
 def measured(folder: Path, archive: Archive, domain: str) -> Record:
-    """Settings, strategies and measures of a run that is done."""
+    """Settings, strategies and measures of a finished run."""
     config, found = archive.config, summary(archive)
     record = {
         "steps": steps_of_each(config),
@@ -42,8 +42,8 @@ def _nothing(folder: Path, archive: Archive) -> Record:
 
 
 def _equilibria(folder: Path, archive: Archive) -> Record:
-    """What each policy of Escalation earns with itself, and at most against itself; and how the
-    second one was learned."""
+    """What each policy of Escalation earns with itself, and a best response against it; and the
+    learning curve of the second one."""
     pairs = []
     for strategy in archive:
         act = lambda obs, policy=strategy.policy: np.exp(
@@ -62,8 +62,8 @@ def _after_apple(folder: Path, archive: Archive) -> Record:
 
 
 def _continuous(folder: Path, archive: Archive) -> Record:
-    """Population Diversity of all policies, whatever was judged of them, by every kernel; and how
-    the second one was learned."""
+    """Population Diversity of all policies, whatever their verdict, by every kernel; and the
+    learning curve of the second one."""
     return {"second": _curve(folder, archive, 1), "diversity": _diversities(folder, archive)}
 
 
@@ -80,7 +80,7 @@ def _diversities(folder: Path, archive: Archive) -> Record:
 def _on_states(
     run: Run, strategies: Sequence[Strategy], whose: str
 ) -> dict[str, PopulationDiversity]:
-    """What policies without memory do on single states."""
+    """The actions of policies without memory in single states."""
     states = run.visited(strategies)
     if not states or any(one.policy.recurrent for one in strategies):
         return {}
@@ -102,8 +102,8 @@ def _compact(score: dict[str, Any]) -> dict[str, Any]:
 
 
 def _curve(folder: Path, archive: Archive, index: int) -> Record | None:
-    """Training return and acceptance over environment steps of one iteration; None if there is no
-    such."""
+    """Training return and acceptance over environment steps of one iteration; None if it does not
+    exist."""
     strategies = read_run(folder).strategies
     if index >= len(strategies):
         return None

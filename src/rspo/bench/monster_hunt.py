@@ -92,8 +92,8 @@ def places(record: Record, near: bool = True, iterations: int | None = None) -> 
 
 
 def too_near(policy: Policy) -> bool:
-    """Whether some earlier policy rejects most of its episodes: it repeats that one by the filter's
-    measure."""
+    """Whether some earlier policy rejects most of its episodes: by the filter's measure it repeats
+    that one."""
     return min(policy["accepted_by"], default=1.0) < Judge().accept
 
 

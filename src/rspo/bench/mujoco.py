@@ -20,8 +20,8 @@ ROWS = (
     Row("dvd", "DvD"),
     Row("smerl", "SMERL"),
 )
-# Mean and deviation over three seeds, in the order of ROBOTS; the paper has none of SMERL's on
-# Humanoid.
+# Mean and standard deviation over three seeds, in the order of ROBOTS; the paper has no result of
+# SMERL on Humanoid.
 PAPER_DIVERSITY: dict[str, tuple[PaperNumber, ...]] = {
     "rspo": ((0.359, 0.058), (0.989, 0.009), (0.955, 0.039), (0.999, 0.0)),
     "pg": ((0.033, 0.013), (0.418, 0.125), (0.188, 0.079), (0.965, 0.006)),
@@ -64,7 +64,8 @@ def mean_return(record: Record) -> float:
 
 
 def gaits(record: Record) -> float:
-    """How many that greedy and sampled episodes both show, of policies that have not failed."""
+    """How many gaits that greedy and sampled episodes agree on, of policies that have not
+    failed."""
     return float(len({policy["descriptor"] for _, policy in counted(record)} - {"falling"}))
 
 
@@ -189,7 +190,7 @@ ROBOT_BENCHES = (
     ),
 )
 
-# Two policies of a quarter of the authors' steps.
+# Two policies with a quarter of the authors' steps each.
 PAIR = {"iterations": 2}
 SHORT = 983_040
 ALPHAS = {0.5: 0.604, 1.0: 0.676, 1.5: 0.687, 2.0: 0.748}

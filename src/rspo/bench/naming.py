@@ -10,8 +10,8 @@ Policy = dict[str, Any]  # one of a record's strategies
 
 
 def agreed_name(policy: Policy) -> str | None:
-    """The one strategy that the policy shows whether its actions are sampled or not; None if there
-    is no such one."""
+    """The strategy that the policy shows with both sampled and greedy actions; None if they
+    differ."""
     greedy, sampled = policy["descriptor"], policy["sampled_descriptor"]
     return greedy if greedy == sampled and greedy != NAMELESS else None
 

@@ -62,7 +62,7 @@ SMAC_ROWS = (
     Row("sipo-wd", "SIPO-WD", extra=True),
 )
 SMAC_QUICK = Quick(iterations=2, steps=16_384)
-WON = "won"  # of a descriptor's numbers: the share of episodes that were won
+WON = "won"  # statistic of a descriptor: the share of episodes that were won
 
 
 def _strategies(record: Record) -> float:
@@ -70,7 +70,7 @@ def _strategies(record: Record) -> float:
 
 
 def _won(record: Record, iteration: int) -> float | None:
-    """The share of greedy episodes that one policy wins, in per cent; from 1."""
+    """The share of greedy episodes that one policy (counted from 1) wins, in per cent."""
     if iteration > len(record["strategies"]):
         return None
     share = record["strategies"][iteration - 1]["stats"].get(WON)

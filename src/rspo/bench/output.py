@@ -1,4 +1,4 @@
-"""The files of a bench: Markdown, CSV, the figure as SVG and PNG, and a page that links every
+"""The files of a bench: Markdown, CSV, the figure as SVG and PNG, and a page that links to every
 run."""
 
 import csv
@@ -20,7 +20,7 @@ NO_PNG = "The figure is an SVG alone: `pip install 'rspo[png]'` makes a PNG of i
 def write(
     bench: Bench, records: Sequence[Record], stem: Path, runs: Path, command: str, quick: bool
 ) -> list[Path]:
-    """All files that begin with `stem`; gives those that were written."""
+    """Write all files that begin with `stem`; returns those that were written."""
     store.make_folder(stem.parent)
     text = markdown.page(bench, records, command, quick=quick)
     pictures = {"": bench.figure(bench, records)}
@@ -51,7 +51,7 @@ def _with(stem: Path, suffix: str) -> Path:
 
 
 def table(bench: Bench, records: Sequence[Record]) -> str:
-    """One line per number: of which run, in which column, and what the paper has there."""
+    """One line per number: its run, its column, and the paper's value."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     names = ("bench", "environment", "column", "method", "variant", "settings", "seed")

@@ -1,10 +1,10 @@
-"""Jobs on a Ray cluster: one per CPU, in a process of its own, retried after a crash or the loss of
-a node from where they were.
+"""Jobs on a Ray cluster: one per CPU, each in its own process, retried from its checkpoint after a
+crash or the loss of a node.
 
 Where the run folders are on a file system that all nodes share, a retried job finds its checkpoint
-there. Else (`gather="store"`) every job works in a folder of its node, and what changes there is
-sent through Ray's object store to the machine that started it, and from there to the node that the
-job is retried on. Ray's own messages are pickles: a cluster is a place to trust.
+there. Otherwise (`gather="store"`) every job works in a folder on its node, and changes are sent
+through Ray's object store to the machine that started it, and from there to the node that the job
+is retried on. Ray's own messages are pickles: a cluster must be trusted.
 """
 
 import re
@@ -22,14 +22,14 @@ from rspo.errors import InputError, RspoError
 from rspo.runs import store
 
 RETRIES = 5  # after the death of a worker or a node
-WAIT = 1.0  # seconds between two looks at what is running
-SENT = 10.0  # seconds between two times that changed files are sent
-Files = dict[str, bytes]  # of a run folder, by their path in it
+WAIT = 1.0  # seconds between checks of running jobs
+SENT = 10.0  # seconds between transfers of changed files
+Files = dict[str, bytes]  # of a run folder, by relative path
 NAME = re.compile(r"(strategies/\d+/)?[\w-][\w.-]*")
 
 
 class Ray:
-    """A cluster that is there already, or with `address` None and none running, this machine."""
+    """An existing cluster or, with `address` None and none running, this machine."""
 
     def __init__(
         self, address: str | None = None, gather: str = "shared", every: float = SENT
@@ -61,7 +61,7 @@ class Ray:
                 ray.cancel(reference, force=True)
 
     def _keeper(self, tasks: Sequence[Task]) -> Any:
-        """On this node, where the folders are to be."""
+        """The keeper, on this node, where the folders go."""
         ray = self.ray
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -89,12 +89,12 @@ def _ray() -> Any:
 
 
 def _absolute(task: Task) -> dict[str, Any]:
-    """Workers have folders of their own, so that a path must say all of itself."""
+    """Workers have their own working folders, so paths must be absolute."""
     return {**task, "folder": str(Path(task["folder"]).resolve())}
 
 
 def _job(task: dict[str, Any], keeper: Any, every: float) -> str | None:
-    """One job, begun by a worker of Ray's; what went wrong with it, if anything."""
+    """One job, run by a Ray worker; returns what went wrong, if anything."""
     try:
         return _here(task) if keeper is None else _away(task, keeper, every)
     except RspoError as error:
@@ -102,8 +102,8 @@ def _job(task: dict[str, Any], keeper: Any, every: float) -> str | None:
 
 
 def _here(task: dict[str, Any]) -> str | None:
-    """In a process of its own, as without Ray: it dies with the worker, and what it says comes back
-    to whoever started the jobs."""
+    """In a separate process, as without Ray: it dies with the worker, and its output is sent back
+    to the driver."""
     process = start(task, subprocess.PIPE)
     assert process.stdout is not None
     said: deque[str] = deque(maxlen=20)
@@ -114,7 +114,7 @@ def _here(task: dict[str, Any]) -> str | None:
 
 
 def _away(task: dict[str, Any], keeper: Any, every: float) -> str | None:
-    """In a folder of this node, which goes on from what was sent before, and is sent on."""
+    """In a folder on this node, which starts from the files sent before, and is sent back."""
     ray = _ray()
     with tempfile.TemporaryDirectory(prefix="rspo-") as temporary:
         folder = Path(temporary) / task["name"]
@@ -146,8 +146,8 @@ def _away(task: dict[str, Any], keeper: Any, every: float) -> str | None:
 
 
 class Keeper:
-    """On the machine that started the jobs: writes their files as they come in, and gives them to
-    a job that begins again."""
+    """On the machine that started the jobs: writes their files as they arrive, and sends them to
+    restarted jobs."""
 
     def __init__(self, folders: dict[str, str]) -> None:
         self.folders = {name: Path(folder) for name, folder in folders.items()}
@@ -162,8 +162,8 @@ class Keeper:
 
 
 def packed(folder: Path) -> Files:
-    """All files of a run folder. The checkpoint is read first: if a strategy is finished meanwhile,
-    the folder has a checkpoint of an iteration that is done, which resuming ignores."""
+    """All files of a run folder. The checkpoint is read first: if a strategy is finished
+    meanwhile, the copy has a checkpoint of a finished iteration, which resuming ignores."""
     if not store.exists(folder):
         return {}
     found: Files = {}
@@ -175,8 +175,7 @@ def packed(folder: Path) -> Files:
 
 
 def unpack(folder: Path, files: Files) -> None:
-    """Write them there; a strategy's folder appears as a whole, and a record of the end comes
-    last."""
+    """Write the files; a strategy's folder appears atomically, and the final record comes last."""
     homes: dict[str, Files] = {}
     for name, data in files.items():
         home, _, own = name.rpartition("/")

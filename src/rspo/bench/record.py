@@ -1,8 +1,8 @@
-"""What is kept of a finished run."""
+"""What is kept from a finished run."""
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # reading records should not wait for JAX
+if TYPE_CHECKING:  # reading records should not load JAX
     from rspo.config import Config
 
 Record = dict[str, Any]

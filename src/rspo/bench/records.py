@@ -11,8 +11,8 @@ from rspo.runs import store
 
 
 class Records:
-    """One file. Two commands may add to it: each reads it again before it writes, and what a moment
-    of bad luck drops is still in its run folder."""
+    """One file. Two commands may add to it: each rereads it before writing, and a record lost in a
+    race is still in its run folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +29,7 @@ class Records:
         return {record["job"]: record for record in records}
 
     def add(self, new: Iterable[Record]) -> None:
-        """In the order of their names, so that a change shows as a change."""
+        """Add records, sorted by name, so that diffs are minimal."""
         records = self.read() | {record["job"]: record for record in new}
         lines = [json.dumps(records[name]) + "\n" for name in sorted(records)]
         store.make_folder(self.path.parent)
@@ -37,7 +37,7 @@ class Records:
 
 
 def why_not(record: Record, job: Job) -> str | None:
-    """What is lacking for the record to be the result of the job; None if it is."""
+    """Why the record is not the result of the job; None if it is."""
     wanted = job.configuration.iterations
     if len(record["strategies"]) < wanted:
         return f"it has {len(record['strategies'])} iterations, not {wanted}"
@@ -45,8 +45,8 @@ def why_not(record: Record, job: Job) -> str | None:
 
 
 def otherwise(record: Record, job: Job) -> str | None:
-    """How the run was trained otherwise than the job asks for. A record holds as much of its
-    configuration as was kept, and what both have must be the same."""
+    """How the run's settings differ from the job's. A record may hold only part of its
+    configuration; the settings that both have must agree."""
     steps = steps_of_each(job.configuration)
     if record["steps"] != steps:
         return f"it has {record['steps']:,} steps of training for each policy, not {steps:,}"

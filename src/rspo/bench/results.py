@@ -1,4 +1,4 @@
-"""The numbers of a bench, one for each run and column, and what they are together."""
+"""The numbers of a bench, one per run and column, and their aggregates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Cell:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95 % by the bootstrap, of the mean; None of a single seed."""
+        """The 95 % bootstrap interval of the mean; None for a single seed."""
         return statistics.mean_interval(self.values) if len(self.values) > 1 else None
 
 
@@ -38,7 +38,7 @@ def settings_of(record: Record) -> str:
 
 
 def cell(bench: Bench, records: Sequence[Record], row: Row, column: Column, of: str) -> Cell | None:
-    """What all seeds of a row say in a column, with the settings `of` the paper or tuned."""
+    """The values of all seeds of a row in a column, with the settings `of` the paper or tuned."""
     runs = [
         record
         for record in records
@@ -64,8 +64,8 @@ def cells(bench: Bench, records: Sequence[Record]) -> list[Cell]:
 
 
 def scores(bench: Bench, records: Sequence[Record]) -> list[tuple[Row, str, list[np.ndarray]]]:
-    """Of each row that has all columns, where these are the same number: every run's, column by
-    column, as shares of the ceiling."""
+    """For each row that has all columns, where these are the same quantity: every run's score,
+    column by column, as shares of the ceiling."""
     if bench.ceiling is None:
         return []
     made, found = cells(bench, records), []
@@ -129,7 +129,7 @@ def _ordered(column: Column, made: Sequence[Cell]) -> str | None:
 
 
 def _ticked(column: Column, known: Sequence[tuple[Cell, float]]) -> str | None:
-    """Where most seeds here say otherwise than the paper's tick, or no tick."""
+    """Where most seeds here disagree with the paper's tick, or missing tick."""
     if not known:
         return None
     tell = lambda c: f"{c.row.name} ({sum(map(int, c.values))} of {len(c.values)} seeds)"

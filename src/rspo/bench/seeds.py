@@ -17,8 +17,8 @@ def discover_seeds(
     executor: Executor,
     say: Callable[[str], None],
 ) -> tuple[Path | None, list[str]]:
-    """A run folder per seed in `home`; gives the page that compares them, if there are two or
-    more, and a sentence for each that failed. Those that are done already are left as they are."""
+    """One run folder per seed in `home`; returns the page that compares them, if there are two or
+    more, and a sentence for each that failed. Finished runs are not repeated."""
     start = re.sub("[:/]", "-", f"{config.env[:100]}-{config.method.name}")
     tasks = [
         {

@@ -16,7 +16,7 @@ RESAMPLES = 2000
 
 
 def interquartile_mean(values: np.ndarray) -> float:
-    """The mean of the middle half: of n values, the n // 4 lowest and as many highest are left
+    """The mean of the middle half: of n values, the n // 4 lowest and the n // 4 highest are left
     out."""
     ordered = np.sort(np.asarray(values, float).ravel())
     cut = len(ordered) // 4
@@ -51,7 +51,7 @@ def bootstrap(
 
 @cache
 def mean_interval(values: tuple[float, ...]) -> tuple[float, float]:
-    """The same of the mean over one task's runs."""
+    """The same for the mean over one task's runs."""
     place = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(np.array(values)[place].mean(1), (tail, 1 - tail))
@@ -59,7 +59,7 @@ def mean_interval(values: tuple[float, ...]) -> tuple[float, float]:
 
 
 def performance_profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
-    """The share of runs, of all tasks together, whose score is above each threshold. Where tasks
-    have unequally many runs, each task weighs the same."""
+    """The share of runs, of all tasks together, whose score is above each threshold. Tasks have
+    equal weight, whatever their number of runs."""
     shares = [(np.ravel(task)[:, None] > thresholds).mean(0) for task in scores]
     return np.mean(shares, axis=0)

@@ -1,4 +1,4 @@
-"""What a bench is: runs to make, numbers to take from each, and the paper's numbers beside them."""
+"""The definition of a bench: runs to make, numbers to take from each, and the paper's numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ class Row:
     variant: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     seeds: tuple[int, ...] | None = None
-    """Those to run, if others than the bench's."""
+    """Seeds to run, if different from the bench's."""
     envs: tuple[str, ...] = ()
     """Where it applies, if not in all environments of the bench."""
     extra: bool = False
-    """Not in the paper: shown once it was run, and run only if asked for by its key."""
+    """Not in the paper: shown if it was run, and run only if requested by its key."""
 
     @property
     def key(self) -> str:
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The title, and what sets the variant apart."""
+        """The title, with the variant."""
         return f"{self.title} ({self.variant})" if self.variant else self.title
 
     def made(self, record: Record) -> bool:
@@ -41,7 +41,7 @@ class Row:
         return (record["method"], record["variant"]) == (self.method, self.variant)
 
     def wanted(self, methods: Sequence[str]) -> bool:
-        """Whether to run it, if these methods are asked for, or all."""
+        """Whether to run it, if these methods are requested, or all."""
         if self.extra:
             return self.key in methods
         return not methods or self.method in methods or self.key in methods
@@ -59,14 +59,14 @@ class Column:
     """By the key of a row; only what the paper prints, never what its figures seem to show."""
     digits: int = 2
     kind: Literal["number", "found"] = "number"
-    """Of "found" it is 1 if a run found it and else 0."""
+    """For "found" it is 1 if a run found it, else 0."""
     group: str = ""
-    """Columns of one group make a table of their own."""
+    """Columns of one group make a separate table."""
 
 
 @dataclass(frozen=True)
 class Quick:
-    """What is left of a bench where numbers do not matter."""
+    """The reduced version of a bench, whose numbers do not matter."""
 
     seeds: int = 1
     iterations: int = 2
@@ -90,8 +90,8 @@ class Bench:
     details: Callable[["Bench", Sequence[Record]], str] | None = None
     """More Markdown below the table."""
     ceiling: float | None = None
-    """The best that a column can be, if all columns are the same number; then the columns are
-    summed up as shares of it."""
+    """The best possible value of a column, if all columns are the same quantity; they are then
+    aggregated as shares of it."""
     steps: int | None = None
     """Environment steps of each policy, where not the preset's."""
     quick: Quick = Quick()
@@ -123,7 +123,8 @@ class Bench:
         ]
 
     def job_of(self, record: Record) -> Job | None:
-        """The job whose result a record would be today; None if it is not of this bench."""
+        """The current job that a record would be the result of; None if it is not of this
+        bench."""
         row = next((row for row in self.rows if row.made(record)), None)
         if row is None or record["env"] not in (row.envs or self.envs):
             return None

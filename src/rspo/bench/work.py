@@ -1,9 +1,8 @@
 """The process of one job: `python -m rspo.bench.work`, with the task as one line of JSON on its
 standard input.
 
-That pipe stays open while whoever started it is there. Its end means that nobody waits for the
-result any more, and that the job may be begun anew elsewhere: the process ends at once, and leaves
-its last checkpoint.
+That pipe stays open while the parent lives. When it closes, nobody waits for the result any more,
+and the job may be restarted elsewhere: the process ends at once, and leaves its last checkpoint.
 """
 
 import contextlib
@@ -32,7 +31,7 @@ def main() -> NoReturn:
         code = error.exit_code
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
-    # To take down the interpreter under threads that still compute may crash.
+    # Shutting down the interpreter while threads compute may crash.
     os._exit(code)
 
 

@@ -1,5 +1,4 @@
-"""The words of a command, read by tyro; what it refuses in a box of several lines is said in one
-sentence."""
+"""Command-line arguments, parsed by tyro; its multi-line error boxes become one sentence."""
 
 import contextlib
 import io
@@ -78,10 +77,10 @@ def parse(
     *,
     help: str = "--help",
 ) -> T:
-    """What the arguments say; `default` fills in the rest, and `help` is the flag that explains
-    all of them."""
+    """The parsed arguments; `default` fills in the rest, and `help` is the flag that explains all
+    of them."""
     for word in arguments:
-        if len(word) > LONGEST:  # tyro would take minutes to say what else could have been meant
+        if len(word) > LONGEST:  # tyro would take minutes to find similar options
             raise InputError(
                 f"{shorten(repr(word), 60)} is longer than any option. `{prog} {help}` explains "
                 "all options."
@@ -93,7 +92,7 @@ def parse(
                 return tyro.cli(kind, args=arguments, prog=prog)
             return tyro.cli(kind, args=arguments, prog=prog, default=default)
     except SystemExit as end:
-        if end.code == 0:  # it was asked for help
+        if end.code == 0:  # help was requested
             raise
         raise InputError(
             f"{_sentence(said.getvalue())} `{prog} {help}` explains all options."
@@ -101,7 +100,7 @@ def parse(
 
 
 def _sentence(box: str) -> str:
-    """The gist of a box: what is above its first rule, and what else could have been meant."""
+    """The essence of a box: what is above its first rule, and similar options."""
     lines = [line.strip(" │") for line in box.splitlines()[1:]]  # the first is the title
     what, *rest = re.split(r"\n[─-]+\n", "\n".join(lines).lstrip("-\n"))
     what = " ".join(what.split())

@@ -1,4 +1,4 @@
-"""`rspo bench`: a table or figure of the paper by one command."""
+"""`rspo bench`: reproduce a table or figure of the paper."""
 
 import sys
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class BenchCommand:
-    """Make a table or figure of the paper: run what is not done yet, one job per core, then write
-    it. Started again, it goes on where it was."""
+    """Reproduce a table or figure of the paper: run what is not done yet, one job per core, then
+    write it. Restarted, it continues where it was."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[NAME]")] = ""
     """The bench (`rspo bench --list`)."""
@@ -37,7 +37,7 @@ class BenchCommand:
     steps: int | None = None
     """Environment steps of each policy instead of the preset's."""
     paper: bool = False
-    """The paper's settings instead of the tuned ones; a column of their own."""
+    """The paper's settings instead of the tuned ones, in a separate column."""
     tables: bool = False
     """Write the tables of what is done, and run nothing."""
     out: Path = Path("results")
@@ -47,16 +47,16 @@ class BenchCommand:
     executor: Literal["local", "ray"] = "local"
     """Processes on this machine, or a Ray cluster."""
     address: str | None = None
-    """The Ray cluster's address; by default the one that RAY_ADDRESS or this machine has."""
+    """The Ray cluster's address; by default that of RAY_ADDRESS or of this machine."""
     gather: Literal["shared", "store"] = "shared"
-    """Where Ray's nodes leave the run folders: on a file system that they share, or sent through
-    Ray's object store to this machine."""
+    """Where Ray's nodes put the run folders: on a shared file system, or sent through Ray's object
+    store to this machine."""
     jobs: int | None = None
-    """How many at a time; by default one per core."""
+    """Number of parallel jobs; by default one per core."""
 
 
 def bench(arguments: list[str]) -> int:
-    """Make a table or figure of the paper."""
+    """Reproduce a table or figure of the paper."""
     options = parse(BenchCommand, arguments, "rspo bench")
     from rspo.bench import command
 
@@ -104,7 +104,7 @@ def several_seeds(config: "Config", options: Any) -> int:
 
 
 def _failures(sentences: Sequence[str]) -> int:
-    """Print them; gives the exit code."""
+    """Print them; returns the exit code."""
     for sentence in sentences:
         print(f"rspo: {printable(sentence, LONGEST)}", file=sys.stderr)
     return 1 if sentences else 0

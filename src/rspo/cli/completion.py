@@ -1,5 +1,5 @@
-"""`rspo completion SHELL`: a script by which the shell completes commands, flags and names. Its
-words are those of the commands' own help, so that a new flag is in it by itself."""
+"""`rspo completion SHELL`: a script by which the shell completes commands, flags and names. They
+are taken from the commands' own help, so that new flags are included automatically."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ import tyro
 from rspo.cli.arguments import parse
 
 Verbs = Mapping[str, Callable[[list[str]], int]]
-# A line of help, in a box or not: flag, its opposite, its value; what it means stands apart.
+# A line of help, in a box or not: flag, its opposite, its value; then its description.
 FLAG = re.compile(
     r"^[│ ]+(?:-h, )?(--[a-z][\w.-]*)(?:, (--[\w.-]+))?(?: (\S+(?: \S+)*))?(?:  .*)?$", re.MULTILINE
 )
@@ -35,7 +35,8 @@ class Words:
     """What may follow a verb."""
 
     flags: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    """Each with the values to choose from; none for a path or a number, None if it takes none."""
+    """Each flag with its possible values; empty for a path or a number, None if it takes no
+    value."""
     names: list[str] = field(default_factory=list)
 
 
@@ -47,7 +48,7 @@ def completion(arguments: list[str], verbs: Verbs) -> int:
 
 
 def vocabulary(verbs: Verbs) -> dict[str, Words]:
-    """What can be said, by verb."""
+    """Possible flags and values, by verb."""
     from rspo.bench.catalogue import BENCHES
     from rspo.registry import ENVIRONMENTS, METHODS
 
@@ -76,7 +77,7 @@ def _flags(verb: Callable[[list[str]], int], help: list[str]) -> dict[str, tuple
 
 def _said(verb: Callable[[list[str]], int], arguments: list[str]) -> str:
     said, before = io.StringIO(), os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "120"  # one column of flags, and none of them broken in two
+    os.environ["COLUMNS"] = "120"  # one column of flags, without line breaks in them
     try:
         with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
             verb(arguments)
@@ -88,7 +89,7 @@ def _said(verb: Callable[[list[str]], int], arguments: list[str]) -> str:
 
 
 def _cases(words: Mapping[str, Words]) -> Iterator[tuple[str, str]]:
-    """For what stands before the cursor, as "VERB WORD", what may follow."""
+    """Completions for the words before the cursor, given as "VERB WORD"."""
     for verb, known in words.items():
         for flag, choices in known.flags.items():
             if choices is not None:

@@ -1,4 +1,5 @@
-"""`rspo discover --help`: the settings that matter, a line each. `--help-all` explains the rest."""
+"""`rspo discover --help`: the important settings, one line each. `--help-all` explains the
+rest."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,7 +8,7 @@ from rspo.text import NAME, printable
 if TYPE_CHECKING:
     from rspo.config import Config
 
-# By group: flag, value and words.
+# By group: flag, value and description.
 GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "what to find": (
         ("--iterations", "N", "how many policies to train"),
@@ -35,7 +36,7 @@ GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("--ppo.memory", "none|gru", "whether a policy remembers an episode"),
     ),
 }
-SETTINGS = (  # beside those with a dot
+SETTINGS = (  # besides those with a dot
     "--iterations",
     "--seed",
     "--method",
@@ -43,7 +44,7 @@ SETTINGS = (  # beside those with a dot
 
 
 def discover_help(env: str, config: "Config") -> str:
-    """With the defaults for the environment `env`, or without a word on it where none is named."""
+    """With the defaults for the environment `env`, or without defaults if none is given."""
     named = printable(env, NAME) or "ENV"
     lines = [
         f"usage: rspo discover {named} [OPTIONS]",
@@ -65,7 +66,7 @@ def _line(flag: str, value: str, words: str, config: "Config") -> str:
 
 
 def default_of(flag: str, config: "Config") -> Any:
-    """What a run starts from if the flag is left out."""
+    """The default if the flag is left out."""
     found: Any = config
     for part in ("method.name" if flag == "--method" else flag[2:]).replace("-", "_").split("."):
         found = getattr(found, part)

@@ -1,4 +1,4 @@
-"""The command line: verbs only. Everything it does is one call of the library."""
+"""The command line: verbs only. Each is one call of the library."""
 
 import contextlib
 import dataclasses
@@ -36,12 +36,12 @@ class List:
     """What there is to choose from."""
 
     methods: bool = False
-    """Only the methods: of each its kind, what it is, and what it needs of an environment."""
+    """Only the methods: kind, description, and requirements on the environment."""
 
 
 @dataclass
 class Evaluate:
-    """Play every strategy of a run anew and report its returns."""
+    """Play every strategy of a run again and report its returns."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
@@ -57,16 +57,16 @@ class Evaluate:
 
 @dataclass
 class Resume:
-    """Go on with an interrupted run, to the same result as if nothing had happened."""
+    """Continue an interrupted run, to the same result as without the interruption."""
 
     run: tyro.conf.Positional[Path]
     """The run folder."""
     iterations: int | None = None
-    """Go on to as many, as if the run had been begun with these."""
+    """Continue to this many, as if the run had been started with them."""
     env: str | None = None
     """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
     log: Literal["tensorboard", "wandb"] | None = None
-    """Pass metrics on to TensorBoard or Weights & Biases too."""
+    """Also send metrics to TensorBoard or Weights & Biases."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Play:
     sampled: bool = False
     """Sample actions instead of taking the likeliest."""
     speed: float | None = None
-    """Steps a second; by default the environment's own, or 8."""
+    """Steps per second; by default the environment's own, or 8."""
     env: str | None = None
     """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
     svg: Path | None = None
@@ -103,14 +103,14 @@ class Report:
     """Write the page that shows a run's strategies, or one that compares several runs."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """The run folder; several are compared, seeds of the same settings taken together."""
+    """The run folder; several are compared, grouped over seeds of the same settings."""
     out: Path | None = None
     """The HTML file; by default report.html in the run folder, or comparison.html here."""
 
 
 @dataclass
 class Watch:
-    """Follow a run in the browser while it goes on: its page, on this machine alone, until
+    """Follow a run in the browser while it trains: serves its page on this machine only, until
     Ctrl-C."""
 
     run: tyro.conf.Positional[Path]
@@ -118,7 +118,7 @@ class Watch:
     port: int = 0
     """Where to serve it on 127.0.0.1; 0 takes a free port."""
     open: bool = False
-    """Open it in the browser, too."""
+    """Also open it in the browser."""
 
 
 def main() -> NoReturn:
@@ -127,7 +127,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
                 errors="replace"
-            )  # a name that a terminal cannot show is no reason to fail
+            )  # do not fail on names that the terminal cannot show
     warnings.formatwarning = _warning  # type: ignore[assignment]
     try:
         code = run(sys.argv[1:])
@@ -139,7 +139,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(interrupt.CODE)
     except OSError as error:
-        # What was not written cannot be written at exit either.
+        # Unwritten output cannot be flushed at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # `rspo list | head`
             sys.exit(0)
@@ -151,7 +151,7 @@ def main() -> NoReturn:
 
 
 def _warning(message: Warning | str, *_: Any) -> str:
-    """A warning as an error is shown: what it quotes may come from anywhere."""
+    """A warning, shown like an error: what it quotes may come from anywhere."""
     return f"rspo: {printable(str(message), LONGEST)}\n"
 
 
@@ -160,7 +160,7 @@ def _say(text: str) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Carry out one command; gives the exit code."""
+    """Run one command; returns the exit code."""
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
         return 0
@@ -221,14 +221,14 @@ def discover(arguments: list[str]) -> int:
 
 
 def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
-    """The configuration that a command asks for, its folder, and where metrics go."""
+    """The configuration of a command, its folder, and where metrics go."""
     config, options = read_discover(arguments)
     return config, options.out, options.log
 
 
 def read_discover(arguments: list[str]) -> tuple["Config", Any]:
-    """The configuration that flags, a configuration file and the preset give together, the former
-    over the latter; and the other flags."""
+    """The configuration from flags, a configuration file and the preset, in this order of
+    precedence; and the other flags."""
     from rspo.config import Config, merge, method_name
     from rspo.registry import is_own
 
@@ -243,24 +243,23 @@ def read_discover(arguments: list[str]) -> tuple["Config", Any]:
         config: Path | None = None
         """TOML file of settings; flags override it."""
         log: Literal["tensorboard", "wandb"] | None = None
-        """Pass metrics on to TensorBoard (RUN/tensorboard) or Weights & Biases too."""
+        """Also send metrics to TensorBoard (RUN/tensorboard) or Weights & Biases."""
         paper: bool = False
         """Start from the paper's own settings, to the letter, instead of the tuned ones."""
         seeds: tuple[int, ...] = ()
-        """A run for each of these seeds, one per core, and a page that compares them; --out is the
-        folder that all go into."""
+        """One run for each of these seeds, one per core, and a page that compares them; --out is
+        the parent folder."""
         executor: Literal["local", "ray"] = "local"
-        """Where the runs of several seeds go: processes on this machine, or a Ray cluster."""
+        """Where to run several seeds: processes on this machine, or a Ray cluster."""
         address: str | None = None
-        """The Ray cluster's address; by default the one that RAY_ADDRESS or this machine has."""
+        """The Ray cluster's address; by default that of RAY_ADDRESS or of this machine."""
         gather: Literal["shared", "store"] = "shared"
-        """Where Ray's nodes leave the run folders: on a file system that they share, or sent
-        through Ray's object store to this machine."""
+        """Where Ray's nodes put the run folders: on a shared file system, or sent through Ray's
+        object store to this machine."""
         jobs: int | None = None
-        """How many of several seeds at a time; by default one per core."""
+        """Number of seeds to run in parallel; by default one per core."""
 
-    # What the other flags mean depends on the environment and the method, so these are looked at
-    # first.
+    # The other flags depend on the environment and the method, so these are parsed first.
     arguments = [re.sub("^--method(?==|$)", "--method.name", word) for word in arguments]
     file = _value_of("--config", arguments)
     settings = _read_toml(Path(file)) if file else {}
@@ -301,8 +300,8 @@ def read_discover(arguments: list[str]) -> tuple["Config", Any]:
 
 
 def _start(env: str, method: str, arguments: list[str], settings: dict[str, Any]) -> "Config":
-    """What flags and a file then change. It depends on the environment, and that of another library
-    on the length of its episodes."""
+    """The settings that flags and a file then change. They depend on the environment and, for
+    other libraries, on the length of its episodes."""
     from rspo.presets import preset
     from rspo.registry import PREFIXES, is_own
     from rspo.rollout.adapt import adapt
@@ -315,7 +314,7 @@ def _start(env: str, method: str, arguments: list[str], settings: dict[str, Any]
 
 
 def _all_of_it(explain: Callable[[], Any]) -> str:
-    """What tyro explains, with the method's name under the flag that everyone uses."""
+    """tyro's help, with the method's name under the usual flag."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
         explain()
@@ -333,8 +332,8 @@ def _value_of(flag: str, arguments: list[str]) -> str | None:
 
 
 def _environment_in(arguments: list[str]) -> str | None:
-    """The environment's name, wherever it stands among the flags; an unknown one only where it is
-    no flag's value."""
+    """The environment's name, anywhere among the flags; an unknown name only if it is not a flag's
+    value."""
     from rspo.registry import ENVIRONMENTS
 
     valued = {
@@ -379,7 +378,7 @@ def free_folder(name: str) -> Path:
 
 
 def finish(archive: "Archive", out: Path, own: str | None = None) -> int:
-    """Show what was found and where it is; `own` names an environment of the user's."""
+    """Show what was found and where it is; `own` is the name of a user's own environment."""
     from rspo.registry import make
     from rspo.rollout.adapt import adapt
     from rspo.screen.view import strategy_table
@@ -441,7 +440,7 @@ def watch(arguments: list[str]) -> int:
 
 
 def resume(arguments: list[str]) -> int:
-    """Go on with an interrupted run."""
+    """Continue an interrupted run."""
     from rspo import api
 
     options = parse(Resume, arguments, "rspo resume")
@@ -453,7 +452,7 @@ def resume(arguments: list[str]) -> int:
 
 
 def evaluate(arguments: list[str]) -> int:
-    """Play every strategy of a run anew."""
+    """Play every strategy of a run again."""
     options = parse(Evaluate, arguments, "rspo evaluate")
     from rspo import api
     from rspo.runs.run import summary
@@ -495,7 +494,7 @@ def play(arguments: list[str]) -> int:
 
 
 def _check_file(flag: str, path: Path | None, *endings: str) -> None:
-    """A file is what its name says."""
+    """Check that the file name has the right extension."""
     if path is not None and path.suffix.lower() not in endings:
         own = {".gif": "--gif", ".mp4": "--mp4", ".svg": "--svg"}.get(path.suffix.lower())
         meant = f" Did you mean {own}?" if own and flag != "--out" else ""

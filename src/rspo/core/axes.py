@@ -1,4 +1,4 @@
-"""The axes of charts: what they span, where their marks are, and how numbers are written there."""
+"""The axes of charts: ranges, ticks and number formats."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def bounds(values: Sequence[np.ndarray | None]) -> tuple[float, float]:
-    """The range of all finite values, with 0 in it where that is near, and never empty."""
+    """The range of all finite values, extended to a nearby 0, and never empty."""
     known = [np.asarray(value, float)[np.isfinite(value)] for value in values if value is not None]
     every = np.concatenate(known) if known else np.zeros(0)
     if not every.size:
@@ -15,7 +15,7 @@ def bounds(values: Sequence[np.ndarray | None]) -> tuple[float, float]:
     low, high = float(every.min()), float(every.max())
     if 0 < low < high:
         low = 0.0
-    # The same, but for rounding: no axis could tell them apart.
+    # Equal up to rounding: no axis could tell them apart.
     if high - low <= 1e-8 * max(abs(low), abs(high)):
         low, high = min(low, 0.0), max(high, 0.0)
     return (low, high) if low < high else (0.0, 1.0)

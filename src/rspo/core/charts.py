@@ -1,9 +1,9 @@
-"""Charts as SVG: a matrix with its numbers, grids and bars as small multiples, lines with their
-key. Nothing here reads a file.
+"""Charts as SVG: a matrix with its numbers, grids and bars as small multiples, lines with a
+legend. Nothing here reads a file.
 
 They are readable on light and dark backgrounds (the viewer's preference decides) and for the
 colour-blind: values are shades of one scale from dark blue to yellow ("cividis", Nunez, Anderton
-and Renslow 2018), and numbers stand beside.
+and Renslow 2018), and shown as numbers too.
 """
 
 import math
@@ -37,9 +37,9 @@ STYLE = (
     ".bar{fill:#56b4e9}.grid{stroke:#444}.mark{color:#aaa}.c0{color:#5aa9e6}.c6{color:#f0e442}}"
     ".over-dark{fill:#fff}.over-light{fill:#000}"
 )
-CHARACTER = 6.6  # width of a letter, about
+CHARACTER = 6.6  # approximate width of a letter
 GAP = 16
-MANY = 100  # cells of a grid, from which on only the largest has its number
+MANY = 100  # cells of a grid above which only the largest is labelled
 
 
 def page(title: str, width: float, height: float, body: str) -> str:
@@ -88,7 +88,7 @@ def ink(share: float) -> str:
 def _cell(
     x: float, y: float, side: float, share: float, label: str, said: str = "", size: float = 12
 ) -> str:
-    """A square in the colour of its value. `label` is written in it, `said` when pointed at."""
+    """A square in the colour of its value. `label` is written in it, `said` is its tooltip."""
     edge = side * 0.97
     square = svg.element(
         "rect",
@@ -128,12 +128,12 @@ def matrix(title: str, names: Sequence[str], values: np.ndarray, rows: str, colu
 
 
 def short(value: float) -> str:
-    """Three digits; a value that rounds to nothing is 0, without a sign."""
+    """Three digits; a value that rounds to zero is 0, without a sign."""
     return f"{0.0 if abs(value) < 5e-4 else value:.3g}"
 
 
 def grid(shares: np.ndarray, side: float = 30) -> str:
-    """Shares [y, x] in per cent, y upwards; colours go up to the largest of them."""
+    """Shares [y, x] in per cent, y upwards; the colour scale ends at the largest."""
     height, most = len(shares), max(float(shares.max()), 1e-9)
 
     def cell(y: int, x: int, share: float) -> str:
@@ -147,8 +147,8 @@ def grid(shares: np.ndarray, side: float = 30) -> str:
 
 
 def columns(shares: np.ndarray, width: float, height: float, said: Sequence[str] = ()) -> str:
-    """One bar for each share, as wide as there is room, and as high as it is of 1; `said` of each
-    when pointed at."""
+    """One bar per share, filling the width, with heights relative to 1; `said` are their
+    tooltips."""
     step = width / len(shares)
     return "".join(
         svg.element(
@@ -166,7 +166,7 @@ def columns(shares: np.ndarray, width: float, height: float, said: Sequence[str]
 
 
 def grids(title: str, panels: Mapping[str, tuple[np.ndarray, str]]) -> str:
-    """One grid for each panel, and a line below."""
+    """One grid per panel, with a caption below."""
     side = 30
     height, width = next(iter(panels.values()))[0].shape
     drawn = {
@@ -177,8 +177,8 @@ def grids(title: str, panels: Mapping[str, tuple[np.ndarray, str]]) -> str:
 
 
 def bars(title: str, panels: Mapping[str, np.ndarray], axis: str) -> str:
-    """One distribution over 0, 1, 2, ... for each panel: shares from 0 to 1 as bars, and the most
-    frequent value in words."""
+    """One distribution over 0, 1, 2, ... per panel: shares from 0 to 1 as bars, and the mode in
+    words."""
     height, step = 80, 4
     longest = max(len(shares) for shares in panels.values())
 
@@ -209,7 +209,8 @@ def lines(
     width: int = 480,
     height: int = 260,
 ) -> str:
-    """Lines over a common axis, with their key to the right; lines of one label share an entry."""
+    """Lines over a common axis, with a legend to the right; lines with the same label share an
+    entry."""
     made = chart(
         title, drawn, marks, y_range, key=True, x_label=x_label, width=width, height=height
     )

@@ -1,8 +1,8 @@
-"""Work shared among devices, which on a CPU are its cores, and cut into pieces that fit a core's
+"""Work sharded over devices, which on a CPU are its cores, and split into pieces that fit a core's
 cache.
 
 XLA splits single operations over the threads of one device, which gains little for networks this
-small. One device a core, each with its share of the episodes, gains more.
+small. One device per core, each with its share of the episodes, gains more.
 """
 
 import contextlib
@@ -19,20 +19,18 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 EPISODES = PartitionSpec(None, "cores")  # leaves [T, N, ...]
 PIECE = 512  # samples: activations of a layer of 64 then take 128 KB
-_PLAYERS: int | None = None  # how many processes play, where that was said
+_PLAYERS: int | None = None  # the number of worker processes, where it was set
 
 
 def use_cores(devices: int | None = None, players: int | None = None) -> None:
-    """Make every usable core a device of JAX's, or as many as given, with a thread each; must come
-    before anything else touches a device. `players` is how many processes play a host environment,
-    at first as many as there are devices."""
+    """Make every usable core a JAX device, or the given number of them, with one thread each; must
+    be called before anything else touches a device. `players` is the number of worker processes of
+    a host environment, by default the number of devices."""
     global _PLAYERS
-    with contextlib.suppress(
-        RuntimeError
-    ):  # the caller has used JAX before and keeps the devices that it chose
+    with contextlib.suppress(RuntimeError):  # the caller has used JAX before and keeps its devices
         jax.config.update("jax_num_cpu_devices", devices or cores())
         if devices is not None:
-            with _environment("NPROC", str(devices)):  # as many threads are XLA's at least
+            with _environment("NPROC", str(devices)):  # the minimum number of XLA's threads
                 jax.devices()
     _PLAYERS = players or _PLAYERS
 
@@ -52,8 +50,8 @@ def player_count() -> int:
 
 
 def cores() -> int:
-    """As many as the environment variable RSPO_CORES says, or those that this process may use,
-    where the system tells; else all."""
+    """The environment variable RSPO_CORES, or the number of cores that this process may use, where
+    the system tells; else all."""
     if (given := os.environ.get("RSPO_CORES", "")).isdecimal() and int(given) > 0:
         return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -64,13 +62,12 @@ def mesh() -> Mesh:
 
 
 def everywhere() -> NamedSharding:
-    """The placement of what every device holds a copy of."""
+    """The sharding of arrays that are replicated on every device."""
     return NamedSharding(mesh(), PartitionSpec())
 
 
 def share(leaf: Array, axis: int) -> Array:
-    """Give every device its share of this axis, the episodes for one, if it can be divided
-    evenly."""
+    """Shard this axis, such as the episodes, over the devices if it divides evenly."""
     if leaf.shape[axis] % jax.device_count():
         return leaf
     spec = PartitionSpec(*(None,) * axis, "cores")
@@ -78,11 +75,11 @@ def share(leaf: Array, axis: int) -> Array:
 
 
 def after(tree: Any, earlier: Any) -> Any:
-    """The same tree, once all of `earlier` is known.
+    """The same tree, ordered after `earlier`.
 
-    Devices that exchange something in two places of a program at once may each wait for the other
-    in another place, for ever. XLA keeps no order among such places in a program from its cache, so
-    the later one has to need what the earlier one gives.
+    Two independent collectives in one program may deadlock, each device waiting in a different
+    one. XLA does not order them in a program from its cache, so the later one must depend on the
+    result of the earlier one.
     """
     signs = [jnp.ravel(leaf)[:1].sum() for leaf in jax.tree.leaves(earlier)]
     broken = jnp.isnan(sum(signs, jnp.zeros(())))
@@ -90,7 +87,7 @@ def after(tree: Any, earlier: Any) -> Any:
 
 
 def gathered(tree: Any) -> Any:
-    """All of a batch, leaves [P, T, N, ...], for every device, in a single exchange."""
+    """A whole batch, leaves [P, T, N, ...], on every device, by a single collective."""
     if jax.device_count() == 1:
         return tree
     leaves, structure = jax.tree.flatten(tree)
@@ -112,7 +109,7 @@ def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any)
         return _sum_over_pieces(function, batch, rest)
 
     def one_share(batch: Any, rest: Any) -> Any:
-        # As one vector: every array that devices add up costs a meeting of all their threads.
+        # As one vector: every all-reduced array costs a barrier of all threads.
         vector, structured = ravel_pytree(_sum_over_pieces(function, batch, rest))
         return structured(jax.lax.psum(vector, "cores"))
 
@@ -120,7 +117,7 @@ def sum_over_samples(function: Callable[[Any, Any], Any], batch: Any, rest: Any)
 
 
 def map_samples(function: Callable[[Any, Any], Array], batch: Any, rest: Any) -> Array:
-    """`function(piece, rest)` of all pieces of a batch, leaves [T, N, A, ...], put together in the
+    """`function(piece, rest)` of all pieces of a batch, leaves [T, N, A, ...], reassembled in the
     batch's shape."""
     if not _divides(batch):
         return _map_pieces(function, batch, rest)
@@ -128,7 +125,7 @@ def map_samples(function: Callable[[Any, Any], Array], batch: Any, rest: Any) ->
 
 
 def _divides(batch: Any) -> bool:
-    """Whether there are several devices, and every one can have as many of the episodes."""
+    """Whether there are several devices and the episodes divide evenly among them."""
     return jax.device_count() > 1 and jax.tree.leaves(batch)[0].shape[1] % jax.device_count() == 0
 
 
@@ -140,7 +137,7 @@ def _on_each(function: Callable[[Any, Any], Any], out: PartitionSpec) -> Callabl
 
 
 def _cut(batch: Any) -> tuple[Any, bool]:
-    """The samples in a row [B, ...], or [B / PIECE, PIECE, ...] and true, where that divides
+    """The flattened samples [B, ...], or [B / PIECE, PIECE, ...] and true, where PIECE divides
     them."""
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), batch)
     size = jax.tree.leaves(flat)[0].shape[0]

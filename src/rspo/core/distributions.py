@@ -7,9 +7,7 @@ from typing import Any, Literal, NamedTuple
 from rspo.core.spaces import Discrete, MultiDiscrete
 
 Array = Any  # numpy.ndarray or jax.Array
-FORBIDDEN = (
-    -1e9
-)  # the logit of a choice that is not allowed: its probability is exactly 0, its logarithm finite
+FORBIDDEN = -1e9  # the logit of a masked choice: its probability is exactly 0, its logarithm finite
 
 
 class Noise(NamedTuple):
@@ -21,13 +19,13 @@ class Noise(NamedTuple):
 
 class Categorical(NamedTuple):
     """A choice among n, by unnormalised log-probabilities [..., n]; with a mask [..., n], among
-    those it allows."""
+    the allowed ones."""
 
     logits: Array
     mask: Array | None = None
 
     def allowing(self, mask: Array | None) -> "Categorical":
-        """The same among fewer choices: no other is ever drawn, likely or uncertain."""
+        """The same among the allowed choices only, in samples, mode and entropy."""
         if mask is None:
             return self
         return Categorical(
@@ -45,16 +43,14 @@ class Categorical(NamedTuple):
         return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
     def sample(self, uniform: Array) -> Array:
-        """The choice whose slice of the cumulative distribution holds `uniform` [...]: one number
-        an action, however many choices, which is several times cheaper than a Gumbel draw for
-        each."""
+        """The choice whose slice of the cumulative distribution holds `uniform` [...]: one random
+        number per action instead of a Gumbel draw per choice, which is cheaper."""
         xp = self.logits.__array_namespace__()
         cumulative = xp.cumulative_sum(xp.exp(self.log_probs), axis=-1)
         if self.mask is None:
             above = uniform[..., None] >= cumulative[..., :-1]
             return xp.sum(xp.astype(above, xp.int32), axis=-1, dtype=xp.int32)
-        # Sums round: only who looks at the mask never falls into the slice of a choice that has no
-        # width.
+        # Sums round, so the mask is needed to never pick a choice whose slice has no width.
         reached = self.mask & (cumulative > uniform[..., None])
         last = self.mask.shape[-1] - 1 - xp.argmax(xp.flip(self.mask, axis=-1), axis=-1)
         return xp.astype(
@@ -78,8 +74,8 @@ class Categorical(NamedTuple):
 
 
 class MultiCategorical(NamedTuple):
-    """Several independent choices at once. They stand in one table, [..., D, K] for D choices among
-    K at most; where one has fewer, the rest of its row is masked."""
+    """Several independent choices at once, in one table [..., D, K] for D choices among at most K;
+    where one has fewer, the rest of its row is masked."""
 
     each: Categorical
 
@@ -106,8 +102,8 @@ class MultiCategorical(NamedTuple):
 def choosing(
     space: Discrete | MultiDiscrete, logits: Array, mask: Array | None = None
 ) -> Categorical | MultiCategorical:
-    """By the logits [..., n] of all choices, one after the other; with a mask [..., n], among those
-    it allows."""
+    """From the concatenated logits [..., n] of all choices; with a mask [..., n], among the
+    allowed ones."""
     if isinstance(space, Discrete):
         return Categorical(logits).allowing(mask)
     shape, xp = (
@@ -124,7 +120,7 @@ def choosing(
 
 
 def _rows(sizes: tuple[int, ...], flat: Array, filling: float | bool) -> Array:
-    """[..., sum of sizes] -> [..., D, K], each choice in a row that is filled up."""
+    """[..., sum of sizes] -> [..., D, K], each choice in a padded row."""
     xp, most, rows, start = flat.__array_namespace__(), max(sizes), [], 0
     for size in sizes:
         missing = xp.full((*flat.shape[:-1], most - size), filling, dtype=flat.dtype)
@@ -134,8 +130,7 @@ def _rows(sizes: tuple[int, ...], flat: Array, filling: float | bool) -> Array:
 
 
 class Gaussian(NamedTuple):
-    """Independent normal numbers by their means [..., D] and the logarithms of their deviations
-    [D]."""
+    """Independent normal numbers by their means [..., D] and log standard deviations [D]."""
 
     mean: Array
     log_std: Array
@@ -151,7 +146,7 @@ class Gaussian(NamedTuple):
         return self.mean
 
     def log_prob(self, action: Array) -> Array:
-        """The log-density, which has no upper bound: where a deviation is below 0.4 it can be
+        """The log-density, which is unbounded: where a standard deviation is below 0.4 it can be
         positive."""
         xp = self.mean.__array_namespace__()
         terms = (
@@ -162,8 +157,8 @@ class Gaussian(NamedTuple):
         return -xp.sum(terms, axis=-1)
 
     def distance(self, action: Array) -> Array:
-        """Half the squared distance from the mean: the part of -log_prob that is left at unit
-        deviation."""
+        """Half the squared distance from the mean: -log_prob at unit deviation, up to a
+        constant."""
         xp = self.mean.__array_namespace__()
         return xp.sum(xp.square(action - self.mean), axis=-1) / 2
 

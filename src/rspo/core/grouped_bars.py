@@ -13,7 +13,7 @@ PANEL = HEIGHT + 50
 
 
 class Bar(NamedTuple):
-    """A value, perhaps with an interval around it."""
+    """A value with an optional interval."""
 
     value: float
     interval: tuple[float, float] | None = None
@@ -23,8 +23,8 @@ Groups = Mapping[str, Mapping[str, Bar]]
 
 
 def grouped_bars(title: str, panels: Mapping[str, Groups]) -> str:
-    """One group of bars per entry of a panel, panels below one another; a name has the same colour
-    everywhere, and stands in the key."""
+    """One group of bars per entry of a panel, panels stacked vertically; a name has the same
+    colour everywhere, and an entry in the legend."""
     every = [group for groups in panels.values() for group in groups.values()]
     names = list(dict.fromkeys(name for group in every for name in group))
     labels = [len(label) * charts.CHARACTER for groups in panels.values() for label in groups]
@@ -83,7 +83,7 @@ def _bar(x: float, y: Callable[[float], float], bar: Bar, colour: int, said: str
 
 
 def _look(colour: int) -> dict[str, str | float | None]:
-    """The eighth colour and those after it are the first ones again, paler."""
+    """From the eighth on, the colours repeat in a paler shade."""
     return {
         "class_": f"c{colour % len(svg.COLOURS)}",
         "fill": "currentColor",

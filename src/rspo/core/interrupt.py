@@ -1,12 +1,12 @@
-"""Ctrl-C, a polite kill (SIGTERM) and a closed terminal (SIGHUP): where they take effect.
+"""Ctrl-C, SIGTERM and a closed terminal (SIGHUP): where they take effect.
 
 A handler that raises does so wherever Python happens to be: in a callback of the garbage collector,
-where the exception is swallowed, or amid a computation of JAX's, which goes on while the
-interpreter is taken down around it. So while there is something to keep, the first signal is only
-noted, and `check` raises KeyboardInterrupt where that is safe; the second one ends at once.
+where the exception is swallowed, or during a JAX computation, which continues while the
+interpreter shuts down. So while there is something to keep, the first signal is only noted, and
+`check` raises KeyboardInterrupt where that is safe; the second one ends the process at once.
 
-Python's own handlers run on the main thread, once that is back from compiled code. A thread of our
-own hears of a signal at once, says so, and counts.
+Python's own handlers run on the main thread, once it returns from compiled code. Our own thread
+receives a signal at once, reports it, and counts.
 """
 
 import contextlib
@@ -22,18 +22,18 @@ from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 
-CODE = 130  # with which an interrupted process ends
-# seconds in which a signal is not a second one: a terminal and a wrapper may both pass on one
+CODE = 130  # exit code of an interrupted process
+# seconds within which a signal is not a second one: a terminal and a wrapper may both pass on one
 # Ctrl-C
 ECHO = 0.5
-POLL = 0.1  # seconds between two looks for a signal, where something else is waited for
+POLL = 0.1  # seconds between checks for a signal while waiting for something else
 SAID = "stopping after the current update; press Ctrl-C again to end at once"
 
 killed_too: list[Callable[[], None]] = []  # called before this process ends at once
 
 
 class _Watch:
-    """Hears signals from when it is made until it is closed. `own`: the process is ours to end."""
+    """Receives signals from its creation until it is closed. `own`: we may end the process."""
 
     def __init__(self, names: tuple[str, ...], own: bool) -> None:
         self.own = own
@@ -77,7 +77,7 @@ class _Watch:
                 end_at_once()
         elif not self.first:
             self.first = time.monotonic()
-            with contextlib.suppress(Exception):  # there may be no terminal any more
+            with contextlib.suppress(Exception):  # the terminal may be gone
                 self.say(SAID)
         elif time.monotonic() - self.first < ECHO or self.twice:
             return
@@ -87,22 +87,22 @@ class _Watch:
             self.twice = True
             signal.pthread_kill(
                 threading.main_thread().ident or 0, signal.SIGINT
-            )  # to be told again, knowing that
+            )  # to be delivered again, now known
 
 
 _watch: _Watch | None = None
 
 
 def own_process() -> None:
-    """From now on a signal ends this process at once, but for where there is something to keep."""
+    """From now on a signal ends this process at once, except where there is something to keep."""
     global _watch
     _watch = _Watch(("SIGINT", "SIGTERM", "SIGHUP"), own=True)
 
 
 @contextlib.contextmanager
 def deferred(say: Callable[[str], None]) -> Iterator[None]:
-    """Meanwhile there is something to keep. In a process that is not ours this is about Ctrl-C
-    alone, and only on the main thread and where it would be a KeyboardInterrupt."""
+    """Within this context there is something to keep. In a process that is not ours only Ctrl-C is
+    handled, only on the main thread, and only where it would raise KeyboardInterrupt."""
     global _watch
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or not (_watch or usual):
@@ -117,12 +117,12 @@ def deferred(say: Callable[[str], None]) -> Iterator[None]:
         if not watch.own:
             watch.close()
             _watch = None
-            if watch.asked and not watch.known:  # it came after the last look
+            if watch.asked and not watch.known:  # it came after the last check
                 raise KeyboardInterrupt
 
 
 def asked() -> bool:
-    """Whether to stop; on the main thread alone, which tells the others."""
+    """Whether to stop; only on the main thread, which tells the others."""
     if (
         _watch is None
         or not _watch.asked
@@ -140,7 +140,7 @@ def check() -> None:
 
 
 def results(futures: Sequence[Future[T]]) -> list[T]:
-    """Of all of them, unless one fails, or it is asked to stop."""
+    """The results of all, unless one fails or a stop is requested."""
     while True:
         check()
         done, left = wait(futures, POLL, FIRST_EXCEPTION)
@@ -150,23 +150,23 @@ def results(futures: Sequence[Future[T]]) -> list[T]:
 
 
 def wait_to_read(pipe: Any) -> None:
-    """Until there is something to read, or it is asked to stop."""
+    """Wait until there is something to read, or a stop is requested."""
     check()
     while not select.select([pipe], [], [], POLL)[0]:
         check()
 
 
 def end_at_once() -> NoReturn:
-    """Without taking down the interpreter, under which other threads may still compute."""
+    """Exit without shutting down the interpreter, since other threads may still be computing."""
     with contextlib.suppress(BaseException):
         for kill in killed_too:
             kill()
         if sys.stderr.isatty():
-            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the cursor, which a progress bar hides
+            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # show the cursor that a progress bar hid
     os._exit(CODE)
 
 
 def _not_ignored(names: tuple[str, ...]) -> list[int]:
-    """Those that the system has; `nohup`, or a shell's background, had its reasons."""
+    """The signals that exist here and are not ignored, as by `nohup` or a background shell."""
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]

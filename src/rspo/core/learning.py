@@ -17,18 +17,18 @@ class PPO:
     updates: Annotated[int, Within(1, 10**9)] = 200
     """Updates in one iteration."""
     settled: Annotated[int, Within(0, 10**6)] = 0
-    """An iteration may end early when over this many updates its return has not changed, and
-    nothing was rejected; 0: never. The learning rate is then not yet at its end."""
+    """End an iteration early if its return has not changed over this many updates and nothing was
+    rejected; 0: never. The learning rate is then not fully annealed."""
     epochs: Count = 4
     """Passes over a batch."""
     minibatches: Annotated[int, Within(1, 10**8)] = 1
-    """Parts a batch is shuffled into, in each pass."""
+    """Minibatches per pass over a shuffled batch."""
     learning_rate: Positive = 3e-4
     decay: Span = (0.0, 1.0)
-    """Part of an iteration over which the learning rate falls to 0; `1 1`: it stays."""
+    """Part of an iteration over which the learning rate falls to 0; `1 1`: constant."""
     momentum: Annotated[float, Within(0, 0.9999)] = 0.9
-    """Adam's first decay rate. Where rewards are rare, Adam scales up what is mostly noise; a
-    longer mean calms it."""
+    """Adam's first decay rate. Where rewards are rare, Adam amplifies noise; a longer average
+    dampens it."""
     gamma: Share = 0.99
     """Discount of the return."""
     gae_lambda: Share = 0.95
@@ -37,8 +37,8 @@ class PPO:
     value_coefficient: float = 0.5
     entropy_coefficient: float = 0.05
     entropy_decay: Span = (1.0, 1.0)
-    """Part of an iteration over which the entropy coefficient falls to 0, so policies end sharp; `1
-    1`: it stays."""
+    """Part of an iteration over which the entropy coefficient falls to 0, so policies end sharp;
+    `1 1`: constant."""
     gradient_clip: Positive = 0.5
     """Upper bound of the gradient's norm."""
     hidden: Annotated[int, Within(1, 10**4)] = 64
@@ -47,22 +47,21 @@ class PPO:
     """Hidden layers. The paper says one; its authors' code has two, and 4-Goals medium needs
     two."""
     normalize_obs: bool = False
-    """Scale observations by their running mean and deviation."""
+    """Normalise observations by their running mean and standard deviation."""
     normalize_reward: bool = False
-    """Divide each stream's reward by the running deviation of its discounted sum."""
+    """Divide each stream's reward by the running standard deviation of its discounted sum."""
     padding: Padding = "count"
-    """Steps after an early end of the episode: they repeat its last moment and count in likelihoods
+    """Steps after an early end of an episode: they repeat the last step and count in likelihoods
     and losses, or are left out of both; or a new episode begins at once, and returns are those of
     the first."""
     horizon: Literal["cut", "end"] = "cut"
-    """What the horizon is to an episode that reaches it: a cut through what would go on, so that
-    its return continues with the value of the last state; or the end of the game, after which
-    nothing is earned."""
+    """Whether the horizon truncates an episode, so that values bootstrap from the last state; or
+    ends the game, after which nothing is earned."""
     memory: Memory = "none"
-    """What a policy remembers of an episode: nothing, or what a gated recurrent unit (GRU) does;
-    actor and critic."""
+    """The policy's memory within an episode: none, or a gated recurrent unit (GRU) in actor and
+    critic."""
     chunk: Annotated[int, Within(1, 10**7)] = 10
-    """Steps of a sequence that a policy with memory learns from."""
+    """Sequence length in training, for a policy with memory."""
     init: Literal["fresh", "same"] = "fresh"
-    """Weights at the start of an iteration: drawn anew, or the same for every iteration of a
+    """Weights at the start of an iteration: newly drawn, or the same for every iteration of a
     run."""

@@ -10,13 +10,12 @@ from rspo.core.axes import bounds, nice_ticks, number, tick
 
 WIDTH, HEIGHT = 260, 120
 LEFT, RIGHT, TOP, BOTTOM = 38, 8, 8, 20
-POINTS = 120  # a line has no more: from longer ones, means of as many updates each
+POINTS = 120  # per line; longer ones are averaged over groups of updates
 
 
 @dataclass(frozen=True)
 class Line:
-    """Values over x, perhaps with a band around them. There are seven colours; after these the
-    lines are dashed."""
+    """Values over x with an optional band. There are seven colours; further lines are dashed."""
 
     label: str
     colour: int
@@ -25,7 +24,7 @@ class Line:
     low: np.ndarray | None = None
     high: np.ndarray | None = None
     short: str = ""
-    """What the key says instead of the label."""
+    """Text in the legend instead of the label."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Mark:
 @dataclass(frozen=True)
 class Chart:
     """Lines over a common axis, drawn. `drawing` has the classes grid, band, mark, line and c0 to
-    c6, whose colours are the page's to choose; the key has a sample and a label for each line."""
+    c6, whose colours the page chooses; the legend has a sample and a label for each line."""
 
     title: str
     summary: str
@@ -49,7 +48,7 @@ class Chart:
     drawing: str
     key: list[tuple[str, str]]
     zero: bool
-    """Whether there is nothing to see: all of it is 0."""
+    """Whether all values are 0."""
 
 
 def chart(
@@ -115,7 +114,7 @@ class _Plot:
         return svg.points((self.x(a), self.y(b)) for a, b in zip(xs, ys, strict=True))
 
     def grid(self) -> str:
-        """A line at each of the round values, and the two ends of the x axis."""
+        """A line at each tick, and the two ends of the x axis."""
         parts = []
         for value in self.ticks:
             y = self.y(value)
@@ -160,7 +159,7 @@ class _Plot:
 
 
 def sample(colour: int) -> str:
-    """A short piece of a line, for a key: 18 wide, 8 high."""
+    """A short piece of a line for the legend: 18 wide, 8 high."""
     return svg.element("line", x1=0, x2=18, y1=4, y2=4, **_pen(colour))
 
 
@@ -173,7 +172,7 @@ def _pen(colour: int) -> dict[str, str | None]:
 
 
 def _thinned(line: Line) -> Line:
-    """Means of equally many neighbours, the last ones of perhaps fewer."""
+    """Means over groups of neighbours, the last group perhaps smaller."""
     size = -(-len(line.y) // POINTS)
     mean = lambda a: np.array([np.mean(a[i : i + size]) for i in range(0, len(a), size)])
     # The ends keep their place on the axis.
@@ -183,7 +182,7 @@ def _thinned(line: Line) -> Line:
 
 
 def _summary(title: str, lines: Sequence[Line], marks: Sequence[Mark]) -> str:
-    """What a screen reader says."""
+    """Text for screen readers."""
     said = [
         f"{line.label}: from {number(float(line.y[0]))} to {number(float(line.y[-1]))}, "
         f"between {number(float(np.nanmin(line.y)))} and {number(float(np.nanmax(line.y)))}"

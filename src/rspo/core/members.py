@@ -1,7 +1,7 @@
 """The members of a population side by side: leaves with a leading axis P.
 
-They are computed one after the other. On a CPU the episodes of one keep all cores busy, and small
-products with a leading axis more are slower than as many without.
+They are computed one after the other. On a CPU the episodes of one keep all cores busy, and
+batched small matrix products are slower than a loop.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Pixels as a PNG file, with what Python has."""
+"""Pixels as a PNG file, with the standard library alone."""
 
 import struct
 import zlib
@@ -10,20 +10,20 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """Of colours [height, width, 3], 8 bits each."""
+    """A PNG file from colours [height, width, 3], 8 bits each."""
     return _file(pixels, 2)
 
 
 def strip(pictures: np.ndarray) -> bytes:
-    """Pictures [number, height, width, 3] below one another, in at most 256 colours. What stays the
-    same from one to the next takes next to no room: a compressor looks back further than a small
-    picture is long."""
+    """Pictures [number, height, width, 3] stacked vertically, in at most 256 colours. What does
+    not change between pictures takes almost no space: the compressor's window is larger than a
+    small picture."""
     palette, choice = _palette(pictures)
     return _file(choice.reshape(-1, pictures.shape[2], 1), 3, (b"PLTE", palette.tobytes()))
 
 
 def size_of(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG file; None if it is none."""
+    """Width and height of a PNG file; None if it is not one."""
     if len(data) < 24 or data[:8] != SIGNATURE or data[12:16] != b"IHDR":
         return None
     width, height = struct.unpack(">II", data[16:24])
@@ -34,7 +34,7 @@ def _file(pixels: np.ndarray, kind: int, *more: tuple[bytes, bytes]) -> bytes:
     height, width, _ = pixels.shape
     rows = np.insert(
         pixels.reshape(height, -1), 0, 0, axis=1
-    )  # each row says first that it is not filtered
+    )  # each row starts with the filter type: none
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     data = zlib.compress(rows.tobytes(), 9)
     parts = ((b"IHDR", header), *more, (b"IDAT", data), (b"IEND", b""))
@@ -42,8 +42,8 @@ def _file(pixels: np.ndarray, kind: int, *more: tuple[bytes, bytes]) -> bytes:
 
 
 def _palette(pictures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The commonest colours [256, 3], and which of them comes nearest to each pixel. Colours are
-    told apart by the first five bits of each channel."""
+    """The most common colours [256, 3], and the nearest of them for each pixel. Colours are
+    distinguished by the first five bits of each channel."""
     flat = pictures.reshape(-1, 3)
     bins = (flat.astype(np.int32) >> 3) @ np.array([1024, 32, 1], np.int32)
     count = np.bincount(bins, minlength=2**15)
@@ -54,7 +54,7 @@ def _palette(pictures: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     commonest = np.argsort(-count[used], kind="stable")[:COLOURS]
     palette = mean[commonest].round()
     nearest = np.zeros(2**15, np.uint8)
-    for start in range(0, len(used), 1024):  # a part at a time, for the table of distances is large
+    for start in range(0, len(used), 1024):  # in chunks, because the table of distances is large
         part = slice(start, start + 1024)
         distance = np.square(mean[part, None] - palette).sum(-1)
         nearest[used[part]] = distance.argmin(-1)

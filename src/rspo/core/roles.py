@@ -1,4 +1,4 @@
-"""Roles of shapes that renderers draw alike; without JAX, for the report needs them too."""
+"""Roles of shapes shared by all renderers; without JAX, because the report needs them too."""
 
 STRIPS = ("ground", "plateau", "ramp", "cliff")
-"""Of terrain: strips of a drawing's background, with flat ends."""
+"""Terrain: strips of a drawing's background, with flat ends."""

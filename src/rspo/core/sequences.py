@@ -1,8 +1,7 @@
-"""Steps as sequences, which is what a policy with memory learns from and is scored on.
+"""Steps as sequences, which policies with memory are trained and scored on.
 
 A batch has leaves [T, N, A, ...]. Cut into chunks of L steps it has leaves [T / L, N, A, L, ...],
-so that its first three axes can still be dealt to devices and cut into pieces as those of single
-steps are.
+so that its first three axes can still be sharded and split into pieces like those of single steps.
 """
 
 from typing import Any
@@ -16,8 +15,8 @@ from rspo.core.types import Samples
 
 
 def chunked(tree: Any, length: int) -> Any:
-    """Leaves [T, N, A, ...] -> [T / L, N, A, L, ...]; where L does not divide T, the end is filled
-    up with zeros."""
+    """Leaves [T, N, A, ...] -> [T / L, N, A, L, ...]; where L does not divide T, the end is padded
+    with zeros."""
 
     def one(leaf: Array) -> Array:
         missing = -leaf.shape[0] % length
@@ -39,8 +38,8 @@ def time_first(tree: Any) -> Any:
 
 
 def replayed(policy: Any, samples: Samples) -> Distribution:
-    """What a policy does at each of these steps [B], or [B, T] of whole episodes for one with
-    memory, which then is its own memory of them: the same axes."""
+    """The policy's distribution at each of these steps [B], or at [B, T] of whole episodes for one
+    with memory, which replays its own memory of them: the same axes."""
     if not policy.recurrent:
         return policy.step((), samples.view)[1]
     played = policy.replay(*time_first((samples.view, samples.starts)))

@@ -1,4 +1,4 @@
-"""What a setting may be stands with the setting, as a mark on its type, and is checked here."""
+"""Bounds of settings, declared as annotations on their types, and checked here."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ class Above(NamedTuple):
 
 
 class Spanning(NamedTuple):
-    """Two numbers, the smaller first, both within these ends."""
+    """Two numbers in ascending order, both within these bounds."""
 
     least: float
     most: float
@@ -36,11 +36,11 @@ Span = Annotated[tuple[float, float], Spanning(0, 1)]
 """Part of an iteration: where it begins and where it ends."""
 
 Bounds = Within | Above | Spanning
-USUAL = Within(0)  # of a number without a mark
+USUAL = Within(0)  # of a number without an annotation
 
 
 def check_settings(group: Any, prefix: str = "") -> None:
-    """Refuse, in one sentence, a number that its setting does not allow; groups of settings too."""
+    """Refuse, in one sentence, a number outside its bounds; recurses into groups of settings."""
     hints = typing.get_type_hints(type(group), include_extras=True)
     for setting in dataclasses.fields(group):
         name, value = f"{prefix}{setting.name}", getattr(group, setting.name)

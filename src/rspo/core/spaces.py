@@ -35,8 +35,7 @@ class Discrete(NamedTuple):
 
 
 class MultiDiscrete(NamedTuple):
-    """An action space of several choices that are made at once, each among as many as `sizes`
-    says."""
+    """An action space of several simultaneous choices, among `sizes` options each."""
 
     sizes: tuple[int, ...]
 
@@ -46,7 +45,7 @@ class MultiDiscrete(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Of all choices together: a policy's network has an output for each."""
+        """The total number of options: a policy's network has an output for each."""
         return sum(self.sizes)
 
     @property
@@ -59,7 +58,7 @@ class MultiDiscrete(NamedTuple):
         return action
 
     def encode(self, action: Any) -> Any:
-        """An action as `n` numbers that a network can read: one-hot, choice after choice."""
+        """An action as `n` numbers that a network can read: one-hot, concatenated."""
         xp = action.__array_namespace__()
         each = [one_hot(action[..., i], size) for i, size in enumerate(self.sizes)]
         return xp.concat(each, axis=-1)
@@ -70,11 +69,11 @@ class MultiDiscrete(NamedTuple):
 
 
 class Box(NamedTuple):
-    """An action space of `n` real numbers, each between two bounds; an infinite bound is none.
+    """An action space of `n` real numbers, each between two bounds, which may be infinite.
 
-    A policy acts in units in which the bounds are -1 and 1, whatever the environment's own: one
-    initial deviation then suits every robot, and likelihoods do not depend on units. Where a bound
-    is infinite its own units stay.
+    A policy acts in units in which the bounds are -1 and 1: one initial standard deviation then
+    suits every robot, and likelihoods do not depend on units. Where a bound is infinite, the
+    environment's units are kept.
     """
 
     low: tuple[float, ...]
@@ -95,26 +94,23 @@ class Box(NamedTuple):
 
     @property
     def scale(self) -> tuple[np.ndarray, ...]:
-        """Both bounds, the middle and half the width, [n] each; 0 and 1 where there are no
-        bounds."""
+        """Both bounds, the centre and half the width, [n] each; centre 0 and half width 1 where
+        unbounded."""
         return _scale(self)
 
     def to_env(self, action: Any) -> Any:
-        """What the environment gets for an action [..., n] of the policy's: scaled, then clipped to
-        the bounds."""
+        """A policy's action [..., n] in the environment's units: scaled, then clipped to the
+        bounds."""
         low, high, middle, half = self.scale
         xp = action.__array_namespace__()
-        return xp.minimum(
-            xp.maximum(middle + half * action, low), high
-        )  # a third of the time of NumPy's clip
+        return xp.minimum(xp.maximum(middle + half * action, low), high)  # faster than NumPy's clip
 
     def encode(self, action: Any) -> Any:
         """An action as `n` numbers that a network can read: as it is, in the policy's units."""
         return action
 
     def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
-        """`to_env` for NumPy arrays [rows, n], one after another: without what takes longer than to
-        compute."""
+        """`to_env` for NumPy arrays [rows, n], called repeatedly: with little overhead."""
         low, high, middle, half = (
             np.ascontiguousarray(np.broadcast_to(x, (rows, self.n))) for x in self.scale
         )

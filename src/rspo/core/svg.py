@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from rspo.text import printable
 
-# Okabe and Ito's, for eyes of every kind.
+# Okabe and Ito's colour-blind-safe palette.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442")
 
 
@@ -27,7 +27,7 @@ def _value(value: str | float) -> str:
 
 
 def length(value: float) -> str:
-    """To a thousandth, which nobody sees."""
+    """Rounded to a thousandth."""
     return f"{round(value, 3) + 0.0:.12g}"
 
 
@@ -36,17 +36,17 @@ def text(words: str, x: float, y: float, **attributes: str | float | None) -> st
 
 
 def title(words: str) -> str:
-    """What is said of the element around it when one points at it."""
+    """A tooltip of the enclosing element."""
     return element("title", escape(printable(words)))
 
 
 def group(x: float, y: float, *inside: str) -> str:
-    """Others, moved there."""
+    """Elements translated to a position."""
     return element("g", *inside, transform=f"translate({length(x)} {length(y)})")
 
 
 def points(pairs: Iterable[tuple[float, float]]) -> str:
-    """Those of a polyline; what is not a number is left out."""
+    """The points of a polyline; NaN is left out."""
     return " ".join(
         f"{length(x)},{length(y)}" for x, y in pairs if math.isfinite(x) and math.isfinite(y)
     )
@@ -57,7 +57,7 @@ def disc(x: float, y: float, radius: float, **attributes: str | float | None) ->
 
 
 def path(pairs: Sequence[tuple[float, float]], colour: str) -> list[str]:
-    """The way that something went, with a disc where it ends."""
+    """The path of something, with a disc at its end."""
     places = [(round(x, 1), round(y, 1)) for x, y in pairs]
     way = element(
         "polyline", points=points(places), fill="none", stroke=colour, stroke_width=2, opacity=0.8
@@ -68,7 +68,7 @@ def path(pairs: Sequence[tuple[float, float]], colour: str) -> list[str]:
 def document(
     width: float, height: float, *inside: str, style: str = "", **attributes: str | float | None
 ) -> str:
-    """A whole file, of whole size."""
+    """A complete SVG file, with integer width and height."""
     width, height = math.ceil(width), math.ceil(height)
     head = element("style", style) if style else ""
     return (
@@ -86,10 +86,10 @@ def document(
 
 
 def colour_class(colour: int) -> str:
-    """The class of one of the seven colours, c0 to c6; pages and pictures say what they are."""
+    """The class of one of the seven colours, c0 to c6; pages and pictures define them."""
     return f"c{colour % len(COLOURS)}"
 
 
 def dashes(colour: int) -> str | None:
-    """There are seven colours; after these, lines of the same colour differ in their dashes."""
+    """The dash pattern that distinguishes lines of the same colour, from the eighth line on."""
     return (None, "6 2", "2 2")[min(colour // len(COLOURS), 2)]

@@ -1,4 +1,4 @@
-"""Values from a file against the types that they should have, before anything is done with them."""
+"""Checks values from a file against the types that they should have."""
 
 import types
 import typing
@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple
 from rspo.errors import InputError
 from rspo.text import shorten
 
-WHOLE = 2**63  # no count, seed or index of anything is as large
+WHOLE = 2**63  # above any count, seed or index
 
 
 class Part(NamedTuple):
-    """A complaint about a part of a table, put into words only where there is one to make."""
+    """An error message about a part of a table, formatted only when needed."""
 
     complaint: object
     name: str
@@ -24,8 +24,8 @@ class Part(NamedTuple):
 
 
 def checked(hint: Any, value: Any, complaint: object) -> Any:
-    """`value` if it fits the type `hint`, integers as floats where these are wanted; else
-    `complaint` and why."""
+    """`value` if it fits the type `hint`, with integers converted to expected floats; else an
+    error with `complaint` and the reason."""
     if hint is Any:
         return value
     if typing.is_typeddict(hint):
@@ -51,7 +51,7 @@ def checked(hint: Any, value: Any, complaint: object) -> Any:
 
 
 def _table(kind: Any, value: Any, complaint: object) -> dict[str, Any]:
-    """Of a TypedDict; what it does not name stays as it is."""
+    """A table checked against a TypedDict; undeclared keys are kept."""
     if not isinstance(value, dict):
         raise InputError(f"{complaint}, but it must be a table.")
     hints = _hints(kind)

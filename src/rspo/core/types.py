@@ -1,4 +1,4 @@
-"""The records that travel between the rooms. Axes, in this order wherever they occur:
+"""The records that pass between the packages. Axes, in this order wherever they occur:
 
 P population, T time, N environments, A agents, C channels, R references.
 A is always there (1 for one agent); agents are homogeneous and share one policy.
@@ -15,31 +15,31 @@ from rspo.core.spaces import ActionSpace
 
 
 class Spec(NamedTuple):
-    """What an environment tells about itself before anything runs; all of it static."""
+    """The static description of an environment."""
 
     obs_size: int
     action_space: ActionSpace
     horizon: int
-    """Steps after which an episode is truncated; every trajectory has this length."""
+    """Steps after which an episode is truncated; the length of every trajectory."""
     agents: int = 1
     reset_noise: int = 0
-    """How many uniform numbers in [0, 1) one reset consumes."""
+    """Uniform numbers in [0, 1) that one reset consumes."""
     step_noise: int = 0
-    """How many uniform numbers in [0, 1) one step consumes."""
+    """Uniform numbers in [0, 1) that one step consumes."""
     state_size: int = 0
-    """Numbers of the global state that a centralised critic sees; 0: it sees what the policy
-    observes."""
+    """Size of the global state that a centralised critic sees; 0: it sees the policy's
+    observation."""
     features: int = 0
-    """Numbers of which an agent's reward is a weighted sum, for methods that draw other weights;
-    0: it is given as it is."""
+    """Number of features of which an agent's reward is a weighted sum, for methods that draw other
+    weights; 0: none."""
 
 
 Padding = Literal["count", "drop", "restart"]
-"""What follows when an episode ends before the horizon (`PPO.padding`)."""
+"""What happens when an episode ends before the horizon (`PPO.padding`)."""
 
 
 class View(NamedTuple):
-    """What policy and critic see; any axes stand before those given."""
+    """What policy and critic see; any axes may precede those given."""
 
     obs: Any  # [O]
     mask: Any = None  # [n] true for the choices that are allowed; None: all are
@@ -53,8 +53,8 @@ def as_view(seen: Any) -> View:
 
 
 class Step(NamedTuple):
-    """What one step of one environment gives. There is no automatic reset: `obs` is always the one
-    after the action."""
+    """The result of one step of one environment. There is no automatic reset: `obs` is always the
+    one after the action."""
 
     obs: Any  # [A, O], or a View of such arrays
     reward: Array  # [A]
@@ -65,27 +65,26 @@ class Step(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Single steps; the axes [T, N, A] stand before those given, or one axis of samples does. For a
-    policy with memory the time of a sequence comes right after these axes
-    (`rspo.core.sequences`)."""
+    """Single steps; the axes [T, N, A], or one axis of samples, precede those given. For a policy
+    with memory the time axis of a sequence comes right after them (`rspo.core.sequences`)."""
 
     view: View
     action: Array  # [] a choice, or [D] numbers in the policy's units
     reward: Array  # []
     counted: Array  # [] whether it enters losses and likelihoods
     starts: Array  # [] whether an episode begins with it
-    extra: Any = None  # what a method's score gave for its loss
+    extra: Any = None  # from a method's score, for its loss
 
 
 class Trajectory(eqx.Module):
-    """A batch of episodes, one a column, all of the horizon's length. One that terminates early
-    stays frozen until then, or, with the padding "restart", gives way to the next one."""
+    """A batch of episodes, one per column, all of the horizon's length. One that terminates early
+    stays frozen until then, or, with the padding "restart", is followed by the next one."""
 
     view: View  # [T, N, A, ...] before the action
     action: Array  # [T, N, A] choices, or [T, N, A, D] numbers in the policy's units
-    log_prob: Array | None  # [T, N, A] under the policy that acted; None of a host environment
+    log_prob: Array | None  # [T, N, A] under the policy that acted; None for a host environment
     reward: Array  # [T, N, A]
-    # [T, N] true from the terminating step on; with "restart", at terminating steps alone
+    # [T, N] true from the terminating step on; with "restart", only at terminating steps
     terminated: Array
     live: Array  # [T, N] false on the frozen steps after termination
     # [T, N, A] the steps that enter losses and likelihoods: live ones of living agents, or those
@@ -94,7 +93,7 @@ class Trajectory(eqx.Module):
     last: View  # [N, A, ...] after the last action
     state: Any = None  # the environment's own states [T, N, ...] after each action, when recorded
     start: Any = None  # those before the first action [N, ...], when recorded
-    # [T, N] true at a step after which a host environment cut the episode short of the horizon
+    # [T, N] true at a step after which a host environment truncated the episode before the horizon
     truncated: Any = None
     features: Any = None  # [T, N, A, F] where the environment has them
     seeds: Any = None  # [N] that a host environment's episodes began from, when recorded
@@ -110,20 +109,21 @@ class Trajectory(eqx.Module):
 
     @property
     def ended(self) -> Array:
-        """[T, N] true where an episode ended before the horizon, or a host environment cut it
-        short."""
+        """[T, N] true where an episode ended before the horizon, or a host environment truncated
+        it."""
         return self.terminated if self.truncated is None else self.terminated | self.truncated
 
     @property
     def starts(self) -> Array:
-        """[T, N] true where an episode begins: at first, and where one gives way to the next."""
+        """[T, N] true where an episode begins: at the first step, and after each early end with a
+        restart."""
         ended = self.ended
         xp = ended.__array_namespace__()
         return xp.concat([xp.ones_like(ended[:1]), ended[:-1] & self.live[1:]])
 
     @property
     def first(self) -> Array:
-        """[T, N] the steps of each column's first episode: what a return is the sum over."""
+        """[T, N] the steps of each column's first episode, over which returns are summed."""
         ended = self.ended
         xp = ended.__array_namespace__()
         before = xp.concat([xp.zeros_like(ended[:1]), ended[:-1]])
@@ -141,23 +141,21 @@ class Descriptor(NamedTuple):
     label: str
     stats: Mapping[str, float]
     clear: bool = True
-    """False if the episodes show no one strategy: such a label is distinct only as that of the
-    first good policy."""
+    """False if the episodes show no single strategy: such a label is distinct only for the first
+    good policy."""
 
 
 class Played(NamedTuple):
-    """What `pictures` knows of a finished strategy."""
+    """What `pictures` gets for each finished strategy."""
 
     label: str | None  # of its descriptor
     stats: Mapping[str, float]  # the same
-    episodes: Callable[
-        [], Trajectory
-    ]  # plays its greedy evaluation episodes again, recorded (NumPy)
+    episodes: Callable[[], Trajectory]  # replays its greedy evaluation episodes, recorded (NumPy)
 
 
 class Shape(NamedTuple):
-    """One thing to draw, in the environment's own coordinates: a disc, or a limb with round
-    ends; those of `roles.STRIPS` have flat ends."""
+    """One thing to draw, in the environment's coordinates: a disc, or a limb with round ends;
+    roles in `roles.STRIPS` have flat ends."""
 
     role: str  # "agent", "goal", ...: renderers choose the colour by it
     x: float

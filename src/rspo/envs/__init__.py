@@ -1,2 +1,1 @@
-"""The worlds: one file each, the contract in `base`, other libraries' environments through
-`adapters`."""
+"""The environments: one file each, the contract in `base`, other libraries through `adapters`."""

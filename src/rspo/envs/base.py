@@ -1,14 +1,14 @@
 """The contracts of the two kinds of environment: in JAX, or on the host.
 
-A JAX environment is a set of pure functions of one instance; the collector maps them over a batch
+A JAX environment is a set of pure functions of one instance; the collector vmaps them over a batch
 inside a jitted program. Randomness comes in as `noise`, plain uniform numbers that the collector
-draws for the whole batch at once: drawing a key for every environment costs more than the games
-themselves, and a game that is a function of its noise can be replayed and checked against any other
-implementation, step by step.
+draws for the whole batch at once: a key per environment would cost more than the games themselves,
+and a pure function of its noise can be replayed and checked against another implementation, step
+by step.
 
-A host environment is stateful, on the CPU, written in whatever there is. The collector steps a
-batch of instances together and keeps several batches going, one per core: each in a process of its
-own where the environment can be made by name, else in threads.
+A host environment is stateful, runs on the CPU and is written in anything. The collector steps a
+batch of instances together and runs several batches in parallel, one per core: in worker processes
+where the environment can be made by name, else in threads.
 """
 
 import abc
@@ -24,24 +24,24 @@ from rspo.core.types import Descriptor, Played, Shape, Spec, Step, Trajectory
 
 
 class Tables(NamedTuple):
-    """All of an environment of S states and A choices for one agent. What ends an episode leads to
-    itself and pays nothing more."""
+    """The complete tables of an environment with S states and A choices for one agent. Terminal
+    states lead to themselves and pay nothing."""
 
     transition: Any  # [S, A, S] probabilities
     reward: Any  # [S, A]
     start: Any  # [S] probabilities
-    obs: Any  # [S, O] what is seen in each state
+    obs: Any  # [S, O] the observation in each state
 
 
 class World:
-    """What both kinds may say about themselves; all of it is optional."""
+    """The optional part of both kinds of environment."""
 
     compiled: ClassVar[bool]
-    """Whether it is stepped inside of compiled programs."""
+    """Whether it is stepped inside compiled programs."""
 
     @property
     def title(self) -> str:
-        """What to call it in a message."""
+        """Its name in messages."""
         return type(self).__name__
 
     def describe(self, trajectory: Trajectory) -> Descriptor | None:
@@ -49,33 +49,34 @@ class World:
         return None
 
     def behaviour(self, trajectory: Trajectory) -> Any:
-        """Of each episode, [N], one number from 0 to 1 that tells behaviours apart, for methods
-        that keep an archive of them: a jittable function of what was seen, done and earned, without
-        recorded states. None where an environment has no such number."""
+        """For each episode, [N], one number from 0 to 1 that distinguishes behaviours, for methods
+        that keep an archive of them: a jittable function of observations, actions and rewards,
+        without recorded states. None where an environment has no such number."""
         return None
 
     def tables(self) -> Tables | None:
-        """Where an environment is so small that returns can be computed exactly; None elsewhere."""
+        """The tables of an environment so small that returns can be computed exactly; None
+        otherwise."""
         return None
 
     def scene(self, state: Any) -> Sequence[Shape]:
-        """What to draw of one (NumPy) state, in the square [-1, 1]^2; nothing where there is no
+        """The shapes of one (NumPy) state, in the square [-1, 1]^2; none where there is no
         drawing."""
         return ()
 
     def backdrop(self) -> Sequence[Shape]:
-        """What stands behind every scene and never moves, such as the lines of a grid."""
+        """The fixed background of every scene, such as the lines of a grid."""
         return ()
 
     def heatmaps(self, trajectory: Trajectory) -> Mapping[str, np.ndarray]:
-        """Grids [y, x] to show of the (recorded, NumPy) episodes, y upwards, each under a short
+        """Heat maps [y, x] of the (recorded, NumPy) episodes, y upwards, each with a short
         title."""
         return {}
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
-        """What to draw of a finished run's strategies, by number and name: SVG texts by file name,
-        for the run folder (`rspo.core.charts` helps). The report shows those of single strategies
-        too, whose file names begin with their number, such as "000-gait.svg"."""
+        """Pictures of a finished run's strategies: SVG texts by file name, for the run folder
+        (`rspo.core.charts` helps). The report also shows those whose file names begin with a
+        strategy's number, such as "000-gait.svg"."""
         return {}
 
     def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
@@ -85,33 +86,34 @@ class World:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What its runs start from, as in a configuration file, where no preset knows better."""
+        """Default settings of its runs, as in a configuration file, unless a preset overrides
+        them."""
         return {}
 
     @property
     def weights(self) -> np.ndarray | None:
-        """What each of the `Spec.features` is worth: their weighted sum is the reward."""
+        """The weight of each of the `Spec.features`: their weighted sum is the reward."""
         return None
 
     @property
     def obs_names(self) -> Sequence[str]:
-        """What the observed numbers are called, where they have names."""
+        """Names of the observed numbers, if any."""
         return ()
 
     @property
     def action_names(self) -> Sequence[str]:
-        """What the choices are called, or the numbers of a continuous action; for several choices
-        at once, the choices of each after those of the one before."""
+        """Names of the choices, or of the numbers of a continuous action; for several choices at
+        once, the options of each, concatenated."""
         return ()
 
     @property
     def drawable(self) -> bool:
-        """Whether its author has written a drawing."""
+        """Whether `scene` is implemented."""
         return type(self).scene is not World.scene
 
 
 class Env(eqx.Module, World):
-    """What the author of a JAX environment writes: `spec`, `reset` and `step`."""
+    """The base of a JAX environment; implement `spec`, `reset` and `step`."""
 
     compiled: ClassVar[bool] = True
 
@@ -135,57 +137,56 @@ class Env(eqx.Module, World):
 
 
 class HostStep(NamedTuple):
-    """What one step of K instances gives. There is no automatic reset: `obs` is always the one
+    """The result of one step of K instances. There is no automatic reset: `obs` is always the one
     after the action."""
 
     obs: Any  # [K, A, O], or a View of such arrays
     reward: np.ndarray  # [K, A]
     terminated: np.ndarray  # [K] the task ended: no future reward exists
-    truncated: np.ndarray  # [K] the environment cut the episode short: future reward was possible
+    truncated: np.ndarray  # [K] the environment truncated the episode: future reward was possible
     alive: np.ndarray | None = None  # [K, A] agents that act in the next step; None: all do
     features: np.ndarray | None = None  # [K, A, F] of this step's reward
 
 
 class Instances(abc.ABC):
-    """Some instances of one host environment; `which` of them is always in ascending order. Only
-    one thread uses them at a time, not always the same."""
+    """Some instances of one host environment; `which` is always in ascending order. Only one
+    thread uses them at a time, not always the same one."""
 
     @abc.abstractmethod
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> Any:
-        """Begin an episode in each of the instances `which` [K], the seed decides which one: obs
-        [K, A, O], or a View of such arrays."""
+        """Begin an episode with its seed in each of the instances `which` [K]: obs [K, A, O], or a
+        View of such arrays."""
 
     @abc.abstractmethod
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
-        """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in their
-        own units."""
+        """Take a step in each of the instances `which` [K]; `action` [K, A], or [K, A, D] in the
+        environment's units."""
 
     def state(self) -> Any:
-        """What `describe` and drawings need to know of all the instances: leaves [size, ...] of
-        their own memory."""
+        """What `describe` and drawings need from all the instances: leaves [size, ...], copied."""
         return None
 
 
 class Camera(NamedTuple):
-    """An instance that can be looked at while it is stepped."""
+    """An instance that can be rendered while it is stepped."""
 
     instances: Instances  # a single one
-    look: Callable[[], Any]  # what it shows now: colours [height, width, 3], 8 bits each
+    look: Callable[[], Any]  # the current frame: colours [height, width, 3], 8 bits each
     close: Callable[[], Any]
 
 
 class HostEnv(World, abc.ABC):
-    """What the author of a host environment writes: `spec` and `batch`."""
+    """The base of a host environment; implement `spec` and `batch`."""
 
     compiled: ClassVar[bool] = False
 
     @property
     def state_numbers(self) -> int:
-        """About how many numbers a recorded state has: nobody knows before."""
+        """A guess of how many numbers a recorded state has: unknown in advance."""
         return 2 * self.spec.obs_size
 
     name: str | None = None
-    """What `rspo.make` makes the very same by, in any process; None if nothing does."""
+    """The name by which `rspo.make` makes the same one in any process; None if there is none."""
 
     @property
     @abc.abstractmethod
@@ -206,28 +207,28 @@ class HostEnv(World, abc.ABC):
 
     @property
     def pace(self) -> float | None:
-        """Steps a second at which it is meant to be seen, where it says so."""
+        """Steps per second at which it should be shown, if it says so."""
         return None
 
     def camera(self) -> Camera:
-        """A new one."""
+        """A new camera."""
         raise NotImplementedError
 
     @property
     def most_lanes(self) -> int | None:
-        """How many instances there can be at all, where that is not for the collector to choose."""
+        """The fixed number of instances, where the collector cannot choose it."""
         return None
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Between which numbers its observations lie, [A, O] each, as far as it says so; who looks
-        at them warns of others."""
+        """Declared bounds of its observations, [A, O] each, if any; values outside them cause a
+        warning."""
         return None
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Whole episodes, eight or more, of about 8192 steps in all, and no more updates than it
-        takes; numbers that lie between -1 and 1 stay as they are."""
+        """At least eight whole episodes of about 8192 steps in all, and updates until the return
+        has settled; observations with bounds within -1 and 1 are not normalised."""
         unit = self.bounds is not None and bool((np.abs(self.bounds) <= 1).all())
         episodes = max(round(8192 / self.spec.horizon / 8), 1) * 8
         return {
@@ -246,8 +247,8 @@ class HostEnv(World, abc.ABC):
 
     @property
     def can_restart(self) -> bool:
-        """Whether single instances can be reset while the others go on, as `ppo.padding` "restart"
-        asks for."""
+        """Whether single instances can be reset while the others continue, as `ppo.padding`
+        "restart" requires."""
         return True
 
 

@@ -1,6 +1,5 @@
-"""What an environment's author may add: names, drawings, heat maps, pictures. A run that was
-trained is worth keeping whatever becomes of these, so what fails is named in one line and left
-out."""
+"""The optional additions of an environment: names, drawings, heat maps, pictures. A trained run is
+worth keeping without them, so one that fails is reported in one line and left out."""
 
 import json
 import warnings
@@ -28,8 +27,8 @@ class LeftOut(RspoWarning):
 def decorated(
     env: AnyEnv, method: str, make: Callable[[], T], otherwise: T, so: str = "it is left out"
 ) -> T:
-    """What `make` gives, which calls this method of the environment's; if that raises, a line, and
-    `otherwise`."""
+    """The result of `make`, which calls this method of the environment; if that raises, a warning,
+    and `otherwise`."""
     try:
         return make()
     except NoRendererError:
@@ -60,7 +59,7 @@ def _descriptor(found: Any) -> dict[str, Any] | None:
         raise TypeError(
             f"it must give a rspo.core.types.Descriptor with a label, or None, not {found!r}"
         )
-    # NumPy's numbers are none of JSON's.
+    # JSON does not accept NumPy's numbers.
     stats = {
         _text(name): value if type(value) is int else float(value)
         for name, value in dict(found.stats).items()
@@ -83,7 +82,7 @@ def heatmaps(env: AnyEnv, trajectory: Trajectory) -> dict[str, np.ndarray]:
 
 
 def names(env: AnyEnv) -> dict[str, list[str]]:
-    """Of what is observed and of what is done: one for each number or choice, or none at all."""
+    """Names of observations and of actions: one for each number or choice, or none at all."""
 
     def found() -> dict[str, list[str]]:
         spec = env.spec

@@ -3,13 +3,13 @@ long as both do.
 
 A step: both agents walk (`grid.ACTIONS`; the wall stops them; they may share a cell). Then,
 - if both stand on the light, each gets 1, the cooperation length L grows by 1, and the light moves
-  to a random adjacent
-  cell of the grid. The first such meeting begins the cooperation: L is 0 before and 1 after it;
+  to a random adjacent cell of the grid. The first such meeting begins the cooperation: L is 0
+  before and 1 after it;
 - else, if the cooperation has begun, it is broken and the game terminates. An agent that stands on
-  the light alone
-  pays 0.9 L, where L counts the steps in which they did cooperate; if both left, nobody pays;
-- else nothing happens: the light stands still until they first meet on it, and 0.9 L is 0 for one
-  who is there alone. An episode lasts 50 steps at most.
+  the light alone pays 0.9 L, where L counts the steps in which they did cooperate; if both left,
+  nobody pays;
+- else nothing happens: the light stands still until they first meet on it, and 0.9 L is 0 for an
+  agent that is there alone. An episode lasts 50 steps at most.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +52,8 @@ class Escalation(Env):
     """Two agents, each seeing L, its own position, and where the other agent and the light are from
     there.
 
-    A reward is the events times `weights`: methods that randomise rewards weigh the same events
-    anew.
+    A reward is the events times `weights`: methods that randomise rewards reweight the same
+    events.
     """
 
     cooperation: float = eqx.field(static=True, default=1.0)
@@ -76,7 +76,7 @@ class Escalation(Env):
 
     @property
     def weights(self) -> np.ndarray:
-        """What each of `State.events` is worth."""
+        """The weight of each of `State.events`."""
         return np.array((self.cooperation, self.penalty), np.float32)
 
     def reset(self, noise: Array) -> tuple[State, Array]:
@@ -86,7 +86,7 @@ class Escalation(Env):
         return state, self._observe(state)
 
     def step(self, state: State, action: Array, noise: Array) -> tuple[State, Step]:
-        """noise [1]: where the light goes, if it does."""
+        """noise [1]: where the light goes, if it moves."""
         agents = walk(state.agents, action)
         lit = same(agents, state.light)
         together = lit.all()
@@ -106,18 +106,20 @@ class Escalation(Env):
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The equilibrium "follow the light for L* steps, then stop together" that the episodes
-        show, if they do.
+        show, if any.
 
-        L=always: at least .8 of the episodes cooperate to the end, for half of the horizon or more.
-        L=1-2, L=3-4, ...: L* is the most frequent final L of the episodes that meet (of several,
-        the smallest).
-            In at least .8 of all episodes they meet, nobody pays for being left alone, and L is
-            within 1 of L*.
-        mixed: anything else, such as never meeting. Whether a policy is an equilibrium, whatever
-        its name, `rspo.envs.escalation_equilibria` says exactly.
+        - L=always: at least .8 of the episodes cooperate to the end, for half of the horizon or
+          more.
+        - L=1-2, L=3-4, ...: L* is the most frequent final L of the episodes that meet (of several,
+          the smallest). In at least .8 of all episodes they meet, nobody pays for being left
+          alone, and L is within 1 of L*.
+        - mixed: anything else, such as never meeting.
 
-        Equilibria are distinct if their L* differ by 2 or more. No name can say that of every pair,
-        for 1 is not distinct from 2 nor 2 from 3, but 1 is from 3. So the label names a pair of
+        Whether a policy is an equilibrium is computed exactly by
+        `rspo.envs.escalation_equilibria`.
+
+        Equilibria are distinct if their L* differ by 2 or more. This relation is not transitive:
+        1 is not distinct from 2 nor 2 from 3, but 1 is from 3. So the label names a pair of
         lengths: distinct equilibria always have different labels; the converse fails only for
         neighbours such as 2 and 3. `count_equilibria` is exact.
         """
@@ -130,7 +132,7 @@ class Escalation(Env):
         return Descriptor(f"L={odd}-{odd + 1}", stats)
 
     def behaviour(self, trajectory: Trajectory) -> Array:
-        """For which part of the time they cooperate."""
+        """The fraction of time in which they cooperate."""
         return (trajectory.reward > 0).all(-1).mean(0)
 
     def scene(self, state: Any) -> Sequence[Shape]:
@@ -138,7 +140,7 @@ class Escalation(Env):
         return [light, *draw_agents(state.agents)]
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
-        """The distribution of the cooperation length, one histogram a strategy."""
+        """The distribution of the cooperation length, one histogram per strategy."""
         title = "Cooperation length L: share of the episodes"
         lengths = {
             name: lengths_in(played.stats, self.spec.horizon) for name, played in strategies.items()
@@ -164,9 +166,7 @@ def statistics(trajectory: Trajectory) -> dict[str, float]:
     """The numbers behind a name; all but the first three are shares of the episodes. P(L=k) is 0
     where not given."""
     horizon = len(trajectory.terminated)
-    length = trajectory.state.length[
-        -1
-    ]  # of the last live step: the state stands still from then on
+    length = trajectory.state.length[-1]  # of the last live step: the state is frozen from then on
     share = np.bincount(length, minlength=horizon + 1) / len(length)
     most = 1 + int(share[1:].argmax())
     paid = (trajectory.state.events[-1, ..., 1] > 0).any(-1)
@@ -188,7 +188,7 @@ def lengths_in(stats: Mapping[str, float], horizon: int) -> np.ndarray:
 
 
 def count_equilibria(found: Iterable[Descriptor]) -> int:
-    """How many distinct ones: the most that can be chosen with L* two or more apart, and always
+    """How many distinct ones: the largest set with L* two or more apart, plus always
     cooperating."""
     clear = [descriptor for descriptor in found if descriptor.clear]
     count, last = 0, -np.inf

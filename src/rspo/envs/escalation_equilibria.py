@@ -4,9 +4,9 @@ Against a partner that does not change, the game is a finite decision problem, s
 from the last step. Before the first meeting its state is where both agents and the light are, with
 L = 0; after it the agents share a cell and the light is beside it: an agent follows it or leaves.
 
-The best response may be any policy, even one that knows the time, which the agents do not see: a
-partner that neither sees the time nor remembers leaves nothing else to know. What it earns is an
-upper bound of what any deviation earns. The agents are alike, so one of them speaks for both.
+The best response may be any policy, even one that knows the time, which the agents do not observe:
+against a partner without time or memory there is nothing else to know. Its return is an upper
+bound on that of any deviation. The agents are homogeneous, so one is enough.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from rspo.envs.grid import ACTIONS, SIZE
 Probabilities = Callable[[np.ndarray], np.ndarray]
 """pi(a | s): observations [..., 7] to probabilities [..., 5]."""
 
-# A deviation may gain this much, or this share of what the policy earns if that is more. Equilibria
-# count as distinct from two steps of cooperation on, which are worth 2: a quarter of that leads to
-# no other one. The share is for long cooperation: a policy that is sampled slips now and then, and
-# a deviation that knows where steps aside.
+# A deviation may gain this much, or this share of what the policy earns if that is more. Distinct
+# equilibria are two or more steps of cooperation apart, which are worth 2; a quarter of that leads
+# to no other one. The share is for long cooperation: a sampled policy slips occasionally, and a
+# deviation can anticipate that.
 GAIN, SHARE = 0.5, 0.05
 
 CELLS = SIZE * SIZE
@@ -45,7 +45,7 @@ class Pair(NamedTuple):
     value: float
     """What each of them earns in an episode."""
     best: float
-    """What one of them would earn at most by any other play."""
+    """The most that one of them could earn by deviating."""
     length: int
     """L*: their likeliest final L."""
     unbroken: float
@@ -56,8 +56,8 @@ class Pair(NamedTuple):
         return self.best - self.value
 
     def describe(self, tolerance: float = 1.0) -> Descriptor:
-        """What `rspo.envs.escalation.count_equilibria` counts: clear if nobody gains by deviating,
-        up to so many times the tolerance. Never meeting is no equilibrium that counts."""
+        """What `rspo.envs.escalation.count_equilibria` counts: clear if neither gains by
+        deviating, up to this multiple of the tolerance. Never meeting does not count."""
         stable = self.gain <= tolerance * max(GAIN, SHARE * self.value)
         label = ALWAYS if self.unbroken >= 0.8 else f"L={self.length}"
         return Descriptor(label, {"L*": float(self.length)}, clear=stable and self.length > 0)
@@ -67,7 +67,7 @@ class _Table(NamedTuple):
     """A policy in all states that can occur."""
 
     apart: np.ndarray  # [own cell, other's, light's, action] before the first meeting
-    follow: np.ndarray  # [own cell, light's, L] the probability to step on the light
+    follow: np.ndarray  # [own cell, light's, L] the probability of stepping on the light
 
 
 def examine(play: Probabilities, env: Escalation | None = None, horizon: int | None = None) -> Pair:
@@ -100,8 +100,8 @@ def _observed(
 
 
 def _values(env: Escalation, horizon: int, partner: _Table, own: _Table | None) -> np.ndarray:
-    """What an agent earns from every start on, [own cell, partner's, light's], with `own` or, if
-    none is given, by the best response."""
+    """What an agent earns from every start, [own cell, partner's, light's], with `own` or, by
+    default, the best response."""
     apart = np.zeros((CELLS, CELLS, CELLS))  # with no step left, then one more each time
     together = np.zeros((CELLS, CELLS, horizon + 2))  # [cell of both, light's, L]
     length = np.arange(horizon + 1)
@@ -119,7 +119,7 @@ def _values(env: Escalation, horizon: int, partner: _Table, own: _Table | None) 
 
 
 def _of_actions(ahead: np.ndarray, partner: np.ndarray) -> np.ndarray:
-    """The mean of `ahead` [own cell, partner's, light's] over the partner's moves, with one more
+    """The mean of `ahead` [own cell, partner's, light's] over the partner's moves, with an extra
     axis for the own action."""
     theirs = partner.swapaxes(0, 1)  # the partner's own cell comes first in its table
     moved = sum(theirs[..., b][None] * ahead[:, _NEXT[:, b]][:, None] for b in range(len(ACTIONS)))
@@ -132,7 +132,7 @@ def _choose(values: np.ndarray, probabilities: np.ndarray | None) -> np.ndarray:
 
 
 def _different() -> np.ndarray:
-    """The chance of every start: all on different cells, each one equally likely."""
+    """The probability of every start: all on different cells, equally likely."""
     own, other, light = np.meshgrid(_HERE, _HERE, _HERE, indexing="ij")
     different = (own != other) & (own != light) & (other != light)
     return different / different.sum()

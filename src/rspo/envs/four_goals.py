@@ -69,7 +69,7 @@ class FourGoals(Env):
 
     @property
     def weights(self) -> np.ndarray:
-        """Of the features, which say which landmark was reached."""
+        """The weights of the features, which say which landmark was reached."""
         return self.rewards
 
     @property

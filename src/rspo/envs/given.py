@@ -1,8 +1,7 @@
-"""What the code of an environment's author gives, checked where it comes in, and what is said when
-that code raises.
+"""Checks of what an environment's code returns, and the error messages when it raises.
 
-Everything here runs at every step, so whole batches are looked at together, and a single value only
-to name it.
+Everything here runs at every step, so whole batches are checked at once, and single values only
+for a message.
 """
 
 import contextlib
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from rspo.envs.base import HostEnv, HostStep
 
 STEP = ("observation", "reward", "terminated", "truncated", "info")
-METHODS = ("batch", "reset", "state", "step")  # of an environment or its batch: what can fail
+METHODS = ("batch", "reset", "state", "step")  # of an environment or its batch that may fail
 AROUND = ("rspo", "contextlib", "jax", "equinox")
 OLD = ", as Gym's steps were before version 0.26"
 _WARNED: "weakref.WeakSet[HostEnv]" = weakref.WeakSet()
 
 
 class Unfit(Exception):
-    """What an environment gave cannot be used; the words go after its name."""
+    """An environment returned something unusable; the message follows its name."""
 
 
 # ---- what Gymnasium's and PettingZoo's environments return
@@ -59,7 +58,7 @@ def _check_parts(result: Any, names: Sequence[str], verb: str) -> None:
 
 
 def steps(results: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, np.ndarray, np.ndarray]:
-    """Of K environments: observations as they are, rewards, terminated and truncated [K]."""
+    """Steps of K environments: raw observations, and rewards, terminated and truncated [K]."""
     for result in results:
         if type(result) is not tuple or len(result) != 5 or type(result[4]) is not dict:
             stepped(result)
@@ -68,7 +67,7 @@ def steps(results: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, np.ndarray
 
 
 def observations(rows: Sequence[Any] | np.ndarray, shape: tuple[int, ...], verb: str) -> np.ndarray:
-    """Of K environments as numbers [K, ...], each of the shape that their space says."""
+    """Observations of K environments as numbers [K, ...], each of the shape of their space."""
     array = _stacked(rows)
     if array is None or array.shape[1:] != shape or array.dtype.kind not in "fiub":
         for row in rows:
@@ -88,7 +87,7 @@ def observations(rows: Sequence[Any] | np.ndarray, shape: tuple[int, ...], verb:
 
 
 def chosen(value: Any, space: Any, verb: str) -> np.ndarray:
-    """An observed choice, or several, within what its space says."""
+    """One or several observed choices, within the bounds of their space."""
     array = _stacked(value)
     if array is None or array.dtype.kind not in "iub" or not space.contains(_own(array, space)):
         raise Unfit(f"its {verb} gives {_shown(value)} as an observation, which is not in {space}")
@@ -96,12 +95,12 @@ def chosen(value: Any, space: Any, verb: str) -> np.ndarray:
 
 
 def _own(array: np.ndarray, space: Any) -> Any:
-    """Of the type that the space asks for, which a vector environment need not keep to."""
+    """Converted to the space's type, which a vector environment need not respect."""
     return array.astype(space.dtype) if array.ndim else int(array)
 
 
 def rewards(values: Sequence[Any] | np.ndarray, agents: Sequence[str] = ()) -> np.ndarray:
-    """[K], a number each, be it K environments or the agents of one."""
+    """[K], one number each, for K environments or the agents of one."""
     array = _stacked(values)
     if array is None or array.ndim != 1 or array.dtype.kind not in "fiub":
         for i, value in enumerate(values):
@@ -130,7 +129,7 @@ def flags(values: Sequence[Any] | np.ndarray, name: str, agents: Sequence[str] =
 
 
 def check_lanes(obs: Any, count: int, verb: str) -> None:
-    """Whether there are observations of this many environments."""
+    """Check that there are observations of this many environments."""
     if not hasattr(obs, "__len__") or isinstance(obs, Mapping) or len(obs) != count:
         raise Unfit(
             f"its {verb} gives {_shown(obs)} as observations, which must be an array of {count}, "
@@ -139,7 +138,7 @@ def check_lanes(obs: Any, count: int, verb: str) -> None:
 
 
 def lanes(values: Any, count: int, name: str) -> np.ndarray:
-    """What a vector environment of this many gives as its reward, terminated or truncated: [N]."""
+    """The reward, terminated or truncated of a vector environment of this size: [N]."""
     array, kinds = _stacked(values), "fiub" if name == "reward" else "b"
     if array is None or array.shape != (count,) or array.dtype.kind not in kinds:
         each = "numbers" if name == "reward" else "times True or False"
@@ -164,7 +163,7 @@ def of_agents(values: Any, agents: Sequence[str], name: str, verb: str) -> list[
 def _stacked(values: Any) -> np.ndarray | None:
     try:
         return np.asarray(values)
-    except (ValueError, TypeError):  # of different shapes, or what no array can be made of
+    except (ValueError, TypeError):  # different shapes, or not convertible to an array
         return None
 
 
@@ -174,12 +173,12 @@ def _shown(value: Any) -> str:
     return f"{text if len(text) <= 40 else text[:37] + '...'} ({type(value).__name__})"
 
 
-# ---- what a batch of rspo's own kind gives
+# ---- what a batch of an rspo.HostEnv returns
 
 
 def whole(step: "HostStep", shape: tuple[int, ...]) -> "HostStep":
-    """The step of a batch, if it fits observations of this shape [K, A, O]; assigning would
-    broadcast what does not."""
+    """The step of a batch, if it fits observations of this shape [K, A, O]; assignment would
+    silently broadcast."""
     try:
         if (
             as_view(step.obs).obs.shape == shape
@@ -189,12 +188,12 @@ def whole(step: "HostStep", shape: tuple[int, ...]) -> "HostStep":
         ):
             return step
     except AttributeError:
-        pass  # something else was given, or not in arrays
+        pass  # not a HostStep, or not arrays
     raise Unfit("; ".join(step_problems(step, shape)))
 
 
 def step_problems(step: Any, shape: tuple[int, ...]) -> list[str]:
-    """All that is wrong with a batch's step, in words."""
+    """Everything that is wrong with a batch's step, in words."""
     shapes = {"obs": shape, "reward": shape[:2], "terminated": shape[:1], "truncated": shape[:1]}
     if not all(hasattr(step, name) for name in shapes):
         return [
@@ -233,8 +232,7 @@ def first(obs: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def warn_outside(env: "HostEnv", obs: np.ndarray) -> None:
-    """Once for an environment, if observations [..., A, O] lie outside of what it says they lie
-    between."""
+    """Warn once per environment, if observations [..., A, O] lie outside its declared bounds."""
     if env.bounds is None or env in _WARNED:
         return
     rows = obs.reshape(-1, obs.shape[-2] * obs.shape[-1])
@@ -266,8 +264,8 @@ def own_code(
     cannot: str = "played",
     passing: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Around code of an environment's author. `what` is tried; by default its method by the
-    traceback. Errors that are `passing` are somebody else's to explain."""
+    """Wraps calls of an environment's own code. `what` is named in the message; by default the
+    method in the traceback. Errors in `passing` are re-raised unchanged."""
     try:
         yield
     except Unfit as error:
@@ -283,7 +281,7 @@ def own_code(
 
 
 def failure(whose: str, what: str, cannot: str, error: BaseException) -> RspoError:
-    """One sentence, and below it the environment's own part of the traceback."""
+    """One sentence, followed by the environment's own part of the traceback."""
     kind = EnvironmentRefused if cannot == "trained in" else EnvironmentFailure
     own = _own_frames(error)
     trace = "".join(
@@ -293,7 +291,7 @@ def failure(whose: str, what: str, cannot: str, error: BaseException) -> RspoErr
 
 
 def in_short(error: BaseException) -> str:
-    """Kind and words of an error, in one line."""
+    """Type and message of an error, in one line."""
     words = printable(" ".join(str(error).split()))
     hint = ""
     if isinstance(error, ValueError) and "values to unpack (expected 5" in words:
@@ -312,7 +310,7 @@ def place_of(error: BaseException) -> str:
 
 
 def _own_frames(error: BaseException) -> Any:
-    """The traceback below the frames of rspo's, and of what rspo calls it through."""
+    """The traceback without the frames of rspo and of the libraries in between."""
     trace = error.__traceback__
     while (
         trace is not None
@@ -323,7 +321,7 @@ def _own_frames(error: BaseException) -> Any:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether the policy raised, or playing was stopped."""
+    """Whether the policy raised, or the rollout was stopped."""
     frames = traceback.walk_tb(error.__traceback__)
     ours = ("_act", "each_step")
     return any(
@@ -339,6 +337,7 @@ def _method(error: BaseException) -> str:
 
 
 def tried(whose: str, what: str, call: Callable[[], Any]) -> Any:
-    """What an environment's own code gives before training; if it raises, who did and how."""
+    """The result of an environment's own code before training; if it raises, which part and
+    how."""
     with own_code(whose, what, "trained in"):
         return call()

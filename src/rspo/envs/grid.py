@@ -16,8 +16,9 @@ CELL_WIDTH = 2.0 / SIZE  # in drawings, where the grid fills [-1, 1]^2
 
 
 def walk(position: Array, action: Array) -> Array:
-    """One step [..., 2] by an action [...]; whoever walks into the wall stays where they are."""
-    # Comparisons instead of a table: a gather costs more than all of this.
+    """One step [..., 2] by an action [...]; an agent that walks into the wall stays where it
+    is."""
+    # Comparisons instead of a table, because a gather is slower.
     right = (action == 1).astype(jnp.int32) - (action == 2).astype(jnp.int32)
     up = (action == 3).astype(jnp.int32) - (action == 4).astype(jnp.int32)
     return jnp.clip(position + jnp.stack([right, up], axis=-1), 0, SIZE - 1)
@@ -31,10 +32,10 @@ def same(a: Array, b: Array) -> Array:
 def pick(uniform: Array, count: int, excluded: Array, most: int) -> Array:
     """A number below `count` that is not in the set `excluded`, each one equally likely.
 
-    The set is an integer with one bit a member, `most` of them at most. The free number of rank r
-    is the smallest c with c = r + (members up to c). Iterating this from c = r climbs past one more
-    member each time, if not there already, so `most` rounds reach it: no loop of unknown length, no
-    sum over all cells.
+    The set is an integer with one bit per member, at most `most` of them. The free number of rank
+    r is the smallest c with c = r + (members up to c). Iterating this from c = r climbs past one
+    more member each time, if not there already, so `most` rounds reach it: no loop of unknown
+    length, no sum over all cells.
     """
     rank = (uniform * (count - lax.population_count(excluded))).astype(jnp.int32)
     number = rank
@@ -67,7 +68,8 @@ def drawn(position: np.ndarray) -> tuple[float, float]:
 
 
 def draw_agents(agents: np.ndarray) -> list[Shape]:
-    """The two agents, each on its side of its cell, so that both are seen where they share one."""
+    """The two agents, each on its own side of a cell, so that both are visible when they share
+    one."""
     left, right = (drawn(agent) for agent in agents)
     shift, size = 0.25 * CELL_WIDTH, 0.2 * CELL_WIDTH
     return [

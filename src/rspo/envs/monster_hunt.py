@@ -5,25 +5,24 @@ A step, in this order:
 1. The monster takes one step towards its closest agent; a coin decides between two that are equally
    close.
 2. Both agents walk (`grid.ACTIONS`); the wall stops them. They may share a cell.
-3. Whoever shares the monster's cell now has met it: alone that costs 2, together ("a catch") it
-   pays 5 to each. Whoever shares an apple's cell gets 2 for it; if both agents enter it at once, a
-   coin decides which one does.
-4. What was met respawns: the monster, then the first apple, then the second, each on a cell that
-   holds nothing. The game never terminates.
+3. An agent that now shares the monster's cell has met it: alone that costs 2, together ("a catch")
+   it pays 5 to each. An agent that shares an apple's cell gets 2 for it; if both enter it at once,
+   a coin decides which one does.
+4. What was met respawns: the monster, then the first apple, then the second, each on an empty
+   cell. The game never terminates.
 
 Where the paper is silent, the game's original code decides (reward-randomised policy gradient,
 RPG):
-- The monster moves towards where the agents were, so it can be evaded, and who steps onto the cell
-  that it leaves passes it by. `MonsterHunt(monster_first=False)` lets it move after the agents
-  instead. That is another game, in which apples cost more penalties. In either, plain policy
-  gradients find a corner as well, where the paper's find apples only
+- The monster moves towards where the agents were, so it can be evaded, and an agent that steps
+  onto the cell that it leaves passes it. `MonsterHunt(monster_first=False)` lets it move after the
+  agents instead. That is another game, in which apples cost more penalties. In either, plain
+  policy gradients find a corner as well, where the paper's find apples only
   (results/monster-hunt-strategies.md).
 - The closest agent is the one at the smallest straight-line distance.
 - If that agent is off in both directions, the monster steps along either one with equal chance. (In
-  the original code
-  it then prefers a cell without an apple; here it does not.)
-- The monster may stand on an apple, and leaves it there; who meets both on one cell gets both
-  rewards.
+  the original code it then prefers a cell without an apple; here it does not.)
+- The monster may stand on an apple, and leaves it there; an agent that meets both on one cell gets
+  both rewards.
 - An apple is worth 2, as in the paper's text; its appendix says 1: `MonsterHunt(apple=1.0)`.
 """
 
@@ -52,10 +51,10 @@ from rspo.envs.grid import (
     walk,
 )
 
-SETTLED = 10  # steps that the agents are given to find their places before a strategy is read off
+SETTLED = 10  # initial steps that are ignored, in which the agents find their places
 NAMES = ("Apple", "Corner", "Edge", "Chase", "Interior")
 PLACED = ("Corner", "Edge", "Interior")  # strategies that wait, each in a place
-CENTRE = 96.0  # what waiting in the centre earns an agent, the best of all waiting
+CENTRE = 96.0  # what an agent earns by waiting in the centre, the best place to wait
 
 
 class State(NamedTuple):
@@ -70,8 +69,8 @@ class MonsterHunt(Env):
     """Two agents, each seeing its own position and where the other agent, the monster and the
     apples are from there.
 
-    A reward is the events times `weights`: methods that randomise rewards weigh the same events
-    anew.
+    A reward is the events times `weights`: methods that randomise rewards reweight the same
+    events.
     """
 
     cooperation: float = eqx.field(static=True, default=5.0)
@@ -81,8 +80,7 @@ class MonsterHunt(Env):
     apple: float = eqx.field(static=True, default=2.0)
     """Reward of the agent that gets an apple."""
     monster_first: bool = eqx.field(static=True, default=True)
-    """Whether the monster goes for where the agents are before they move, or for where they have
-    moved to."""
+    """Whether the monster heads for the agents' positions before or after they move."""
 
     @property
     def spec(self) -> Spec:
@@ -99,7 +97,7 @@ class MonsterHunt(Env):
 
     @property
     def weights(self) -> np.ndarray:
-        """What each of `State.events` is worth."""
+        """The weight of each of `State.events`."""
         return np.array((self.cooperation, self.penalty, self.apple), np.float32)
 
     def reset(self, noise: Array) -> tuple[State, Array]:
@@ -144,18 +142,20 @@ class MonsterHunt(Env):
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The name that at least .6 of the episodes have; without one the strategy is "mixed".
 
-        An episode has the name of the first of these that holds; its numbers are those of
-        `statistics`. Apple: 10 apples or more, and under 2 catches. mixed: under 5 catches, or
-        together less than half of the time. Corner: at least .6 of the time together in corners.
-        Edge: at least .85 of the time together on the border (corners included), and under .5 in
-        corners. Chase: moves towards the monster in .35 of the steps or more, away from it in at
-        least .2 fewer, and 15 catches
-            or more: waiting on the border gives 14 on average.
-        Interior: at most .5 of the time together on the border, and not going for the monster:
-        waiting further inside. mixed: anything else. A Chase that earns less than waiting in the
-        centre is not the optimum: "weak Chase", which is never novel.
+        An episode gets the first name that applies; its numbers are those of `statistics`.
+        - Apple: 10 apples or more, and under 2 catches.
+        - mixed: under 5 catches, or together less than half of the time.
+        - Corner: at least .6 of the time together in corners.
+        - Edge: at least .85 of the time together on the border (corners included), and under .5
+          in corners.
+        - Chase: moves towards the monster in .35 of the steps or more, away from it in at least
+          .2 fewer, and 15 catches or more: waiting on the border gives 14 on average.
+        - Interior: at most .5 of the time together on the border, and not going for the monster:
+          waiting further inside.
+        - mixed: anything else.
 
-        Among the numbers behind it, `meet(x,y)` is the heat map of where the agents meet; 0 where
+        A Chase that earns less than waiting in the centre is not the optimum: "weak Chase", which
+        is never novel. In `stats`, `meet(x,y)` is the heat map of where the agents meet; 0 where
         not given.
         """
         numbers = statistics(trajectory)
@@ -174,8 +174,8 @@ class MonsterHunt(Env):
         return Descriptor("weak Chase" if weak else label, stats, clear=not weak)
 
     def behaviour(self, trajectory: Trajectory) -> Array:
-        """How far outside they are together: 0 for apart, then a third more each for the interior,
-        an edge and a corner; on average."""
+        """How far from the centre they are together, on average: 0 for apart, then a third more
+        each for the interior, an edge and a corner."""
         own, other = trajectory.obs[..., 0, :2], trajectory.obs[..., 0, 2:4]
         walls = ((own == 0) | (own == SIZE - 1)).sum(-1)
         return jnp.where((other == 0).all(-1), (1 + walls) / 3, 0.0).mean(0)
@@ -189,7 +189,7 @@ class MonsterHunt(Env):
         ]
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
-        """Where the agents meet, one heat map a strategy."""
+        """Where the agents meet, one heat map per strategy."""
         title = "Where the two agents stand together, in % of that time"
         share = lambda stats: f"together {stats.get('together', 0.0):.0%} of the time"
         maps = {
@@ -206,7 +206,8 @@ class MonsterHunt(Env):
 
 
 def _pursue(monster: Array, prey: Array, tie: Array, turn: Array) -> Array:
-    """The monster's step towards the closest agent; `tie` and `turn` are coins: 0, or not."""
+    """The monster's step towards the closest agent; `tie` and `turn` are coins: zero or
+    nonzero."""
     offset = prey - monster
     distance = offset[:, 0] ** 2 + offset[:, 1] ** 2
     first = (distance[0] < distance[1]) | ((distance[0] == distance[1]) & (tie == 0))
@@ -218,8 +219,8 @@ def _pursue(monster: Array, prey: Array, tie: Array, turn: Array) -> Array:
 def _respawn(
     agents: Array, monster: Array, apples: Array, met: Array, entered: Array, noise: Array
 ) -> tuple[Array, Array]:
-    """What was met on a new cell, the rest where it was. What was met stood on an agent's cell, so
-    blocks no other."""
+    """What was met moves to a new cell, the rest stays. What was met stood on an agent's cell, so
+    it blocks no other."""
     one, two = agents
     first, second = apples
     monster = jnp.where(met, free_position(noise[0], one, two, first, second), monster)
@@ -251,9 +252,9 @@ def place_in(stats: Mapping[str, float]) -> tuple[int, int] | None:
 
 
 def count_places(found: Iterable[Descriptor]) -> int:
-    """How many differ in name or, if they wait, in place: their heat maps have less than half in
-    common with that of every one counted before. Apple and Chase have no place, and what has no
-    clear name does not count."""
+    """How many differ in name or, if they wait, in place: their heat maps overlap by less than
+    half with each one counted before. Apple and Chase have no place, and policies without a clear
+    name do not count."""
     counted: list[Descriptor] = []
     for descriptor in found:
         if descriptor.clear and not any(_same_place(descriptor, other) for other in counted):

@@ -1,10 +1,10 @@
 """Point (DvD's Point-v0): a disc is pushed across a plane, past a wall in the shape of a U that is
 open towards it.
 
-A force along either axis accelerates the disc; nothing brakes it. Whoever heads straight for the
-goal is caught in the U, which is a local optimum; the way round, above or below, earns more.
-Contact is that of smooth walls: the velocity into a wall is lost, the velocity along it stays. The
-original's arrow, its friction and its contact with the floor are left out.
+A force along either axis accelerates the disc; nothing brakes it. Heading straight for the goal
+ends in the U, a local optimum; the way around, above or below, earns more. Contact is
+frictionless: the velocity into a wall is lost, the velocity along it stays. The original's arrow,
+its friction and its contact with the floor are left out.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ from rspo.core.spaces import Box
 from rspo.core.types import Descriptor, Shape, Spec, Step, Trajectory
 from rspo.envs.base import Env
 
-ACCELERATION = 35.49  # of a whole action: a force of 2000 on a mass of 56.36
+ACCELERATION = 35.49  # of a full action: a force of 2000 on a mass of 56.36
 RADIUS = 0.5
 STEP = 0.04  # seconds: two of the original's physics steps
-SUBSTEPS = 8  # so short that not even the fastest disc jumps into a wall by more than its radius
+SUBSTEPS = 8  # so that even the fastest disc enters a wall by less than its radius
 GOAL = (25.0, 0.0)
 WALLS = (  # from (x, y) to (x, y)
     ((12.0, 1.7), (14.0, 2.3)),
     ((12.0, -2.3), (14.0, -1.7)),
     ((13.7, -2.0), (14.3, 2.0)),
 )
-SIDEWAYS = 10.0  # the width of what behaviours tell apart
+SIDEWAYS = 10.0  # the lateral range of behaviours
 MIDDLE, SCALE = 12.5, 15.0  # what is drawn: x from -2.5 to 27.5
 
 
@@ -44,7 +44,7 @@ class Point(Env):
     after the step. Nothing turns the disc, as in the original."""
 
     wall: bool = eqx.field(static=True, default=True)
-    """Whether the U stands there."""
+    """Whether the U-shaped wall exists."""
 
     @property
     def spec(self) -> Spec:
@@ -72,7 +72,7 @@ class Point(Env):
         return jnp.concatenate(state)[None]
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
-        """What at least 80 % of the episodes do about the wall; without that it is "mixed"."""
+        """How at least 80 % of the episodes deal with the wall; otherwise "mixed"."""
         ways = _ways(np.asarray(trajectory.state.position))
         share = {name: float(shown.mean()) for name, shown in ways.items()}
         label, most = max(share.items(), key=lambda item: item[1])
@@ -105,8 +105,8 @@ class Point(Env):
 
 
 def _apart(position: Array, velocity: Array, low: Any, high: Any) -> tuple[Array, Array]:
-    """A disc that reaches into a box is moved out of it the shortest way, and keeps the part of its
-    velocity that does not lead back in."""
+    """A disc that overlaps a box is moved out the shortest way, and keeps the part of its velocity
+    that does not lead back in."""
     away = position[:2] - jnp.clip(position[:2], jnp.asarray(low), jnp.asarray(high))
     distance = jnp.linalg.norm(away)
     outwards = away / jnp.maximum(distance, 1e-6)
@@ -119,7 +119,7 @@ def _apart(position: Array, velocity: Array, low: Any, high: Any) -> tuple[Array
 
 
 def _ways(position: np.ndarray) -> dict[str, np.ndarray]:
-    """Which episodes [N] of positions [T, N, 3] show which way with the wall."""
+    """For each name, which episodes [N] of positions [T, N, 3] match it."""
     x, y = position[..., 0], position[..., 1]
     (left, _), (right, top) = WALLS[0]
     passing = (x >= left) & (x <= right)

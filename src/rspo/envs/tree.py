@@ -2,7 +2,7 @@
 
 Four choices between left and right lead to one of sixteen leaves. Only the depth is seen, not the
 way there. A leaf pays 1 if the first two choices are the same and 0.5 more if the last two are, so
-four paths are best, and wherever all is left to chance a gradient points nowhere: a saddle.
+four paths are best, and the gradient vanishes at the uniformly random policy: a saddle.
 """
 
 import jax.numpy as jnp

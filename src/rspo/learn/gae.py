@@ -18,9 +18,9 @@ def gae(
     """Advantages [T, ...] of one channel.
 
     `last_value` [...] is the value after the last step, so truncation at the horizon bootstraps; a
-    terminated step does not: nothing follows it. `terminated` [T, ...] must broadcast against the
-    rewards, and so must `truncated`, if given: steps that bootstrap from the value after them too,
-    but whose episode does not go on there.
+    terminated step does not. `terminated` [T, ...] must broadcast against the rewards, and so must
+    `truncated`, if given: steps that also bootstrap from the value after them, but at which the
+    episode ends.
     """
     carries_on = 1.0 - terminated
     next_value = jnp.concatenate([value[1:], last_value[None]])

@@ -40,8 +40,8 @@ def init_state(setup: Setup, method: Method, settings: PPO, keys: Array) -> Trai
 
 
 class Trainer(NamedTuple):
-    """The two functions of a round, compiled once and shared by all rounds with as many places for
-    rivals."""
+    """The two functions of a round, compiled once and shared by all rounds with the same number of
+    rival slots."""
 
     init: Callable[[Array], TrainState]
     advance: Callable[[TrainState, References, Array, Any], tuple[TrainState, dict[str, Array]]]
@@ -50,16 +50,16 @@ class Trainer(NamedTuple):
 def make_trainer(
     collect: Collector, method: Method, settings: PPO, measure: Measure, setup: Setup, rows: int
 ) -> Trainer:
-    """`advance(state, rivals, keys, n)` runs n <= rows updates; of `rows` rows of metrics the first
-    n are set. A round has `settings.updates`."""
+    """`advance(state, rivals, keys, n)` runs n <= rows updates; the first n of `rows` rows of
+    metrics are set. A round has `settings.updates`."""
     learner = make_learner(collect.compiled, method, settings, measure, setup)
     init = jax.jit(lambda keys: _typed(learner.init(keys)), out_shardings=everywhere())
     return Trainer(init, collect.trainer(partial(learner.play, collect), learner.learn, rows))
 
 
 def _typed(state: TrainState) -> TrainState:
-    """Numbers that a method begins with as Python's get the types of arrays, or the second update
-    would be compiled anew."""
+    """A method's initial Python numbers become typed arrays, or the second update would
+    recompile."""
     return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
 
 
@@ -70,8 +70,8 @@ def make_learner(
     own = method.learner(setup, settings)
     if own is not None:
         return own
-    # A batch that is cut into minibatches is needed whole on every device: sharing it out first
-    # would only add barriers. Stepping a compiled environment is divided by this too, which is
+    # A batch that is split into minibatches is needed whole on every device: sharding it first
+    # would only add barriers. For a compiled environment it also shards the stepping, which is
     # worth more.
     shared = settings.minibatches == 1 or compiled
     return Learner(
@@ -109,7 +109,7 @@ def _learn(
     data: Trajectory,
     keys: Array,
 ) -> tuple[TrainState, dict[str, Array]]:
-    """One update from the batches that the members have just played."""
+    """One update from the members' latest batches."""
     if shared:
         data = _shared(data)
     update_keys = each_member(
@@ -159,7 +159,7 @@ def _learn(
 def _joint(
     method: Method, state: TrainState, samples: Samples, rivals: References, key: Array
 ) -> ppo.Joint | None:
-    """What members learn together, where the method has such a loss."""
+    """The members' joint loss, where the method has one."""
     if type(method).loss is Method.loss:
         return None
     whole = state.policy.recurrent or method.whole_episodes
@@ -171,8 +171,8 @@ def _joint(
 
 
 def _normalized(policy: Policy, played: Trajectory) -> Policy:
-    """What normalises inputs has seen this batch too: in use after the update, so that PPO's ratios
-    start at 1; frozen everywhere else."""
+    """The policy with its input normalisers updated by this batch: used only after the update, so
+    that PPO's ratios start at 1; frozen everywhere else."""
     normalizer, state_normalizer = policy.normalizer, policy.state_normalizer
     if normalizer is not None:
         normalizer = normalizer.update(played.view.obs, played.counted)
@@ -183,19 +183,19 @@ def _normalized(policy: Policy, played: Trajectory) -> Policy:
 
 @jax.jit
 def _update_keys(key: Array, update: Array) -> tuple[Array, ...]:
-    """For collecting, for PPO and for the method: a function of the number of the update."""
+    """Keys for collecting, for PPO and for the method, derived from the number of the update."""
     return tuple(jax.random.split(jax.random.fold_in(key, update), 3))
 
 
 def _shared(data: Trajectory) -> Trajectory:
-    """Every device gets its share of the episodes, and XLA divides what is computed from them."""
+    """The episodes sharded over the devices; XLA partitions the computations on them."""
     last = jax.tree.map(lambda leaf: share(leaf, axis=1), data.last)
     rest = jax.tree.map(lambda leaf: share(leaf, axis=2), dataclasses.replace(data, last=None))  # type: ignore[arg-type]
     return dataclasses.replace(rest, last=last)
 
 
 def _values(policy: Policy, played: Trajectory) -> tuple[ppo.Values, Any]:
-    """What the critic expects, and of a policy with memory what it remembered before each step."""
+    """The critic's values and, for a policy with memory, its memory before each step."""
     if not policy.recurrent:
         value = map_samples(lambda view, policy: policy.values(view), played.view, policy)
         return ppo.Values(value, policy.values(played.last)), ()
@@ -228,7 +228,7 @@ def _lesson(
 
 
 def _sequences(settings: PPO, lesson: ppo.Lesson, played: Trajectory, carry: Any) -> ppo.Lesson:
-    """Chunks of the episodes, each with what was remembered before its first step."""
+    """Chunks of the episodes, each with the memory before its first step."""
     starts = jnp.broadcast_to(played.starts[..., None], played.reward.shape)
     cut = chunked(lesson._replace(starts=starts), settings.chunk)
     return cut._replace(carry=jax.tree.map(lambda leaf: leaf[:: settings.chunk], carry))

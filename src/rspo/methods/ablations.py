@@ -9,7 +9,7 @@ from rspo.methods.rspo import RSPO
 
 
 def changed(tables: Mapping[str, Settings], **settings: Any) -> dict[str, Settings]:
-    """Every table of settings with these of the method's own put over what it has of them."""
+    """Every table of settings, with the method's own settings overridden by these."""
 
     def one(table: Settings) -> Settings:
         own = table.get("method", {})

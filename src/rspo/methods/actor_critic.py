@@ -3,9 +3,9 @@
     y = r + gamma * min_i Q_i'(s', pi'(s'))       critics:  (Q_i(s, a) - y)^2
                                                   policies:  maximise Q_1(s, pi(s))
 
-Real actions are inputs of a critic, and targets are smoothed by noise. Choices are its outputs:
-Q(s, a) = q(s) . onehot(a), and Q(s, pi(s)) is the mean over what the policy chooses; of several
-choices at once the values add up.
+Continuous actions are inputs of a critic, and targets are smoothed by noise. Discrete ones are its
+outputs: Q(s, a) = q(s) . onehot(a), and Q(s, pi(s)) is the expectation over the policy's choice;
+for several choices at once the values add up.
 """
 
 import itertools
@@ -22,15 +22,15 @@ from rspo.core.policies import MLP, Policy
 from rspo.core.spaces import ActionSpace, Box, MultiDiscrete
 from rspo.core.types import Spec, Trajectory, View
 
-NOISE, MOST_NOISE = 0.2, 0.5  # of a real target action: its deviation, and where it is clipped
-MIXING = 0.005  # of the learned networks into their targets, per step
+NOISE, MOST_NOISE = 0.2, 0.5  # standard deviation of target-action noise, and its clip
+MIXING = 0.005  # of the learned networks into the target networks, per step
 
 
 class Transitions(NamedTuple):
-    """Steps that a critic learns from; any axes stand before those given."""
+    """Steps that a critic learns from; any axes may precede those given."""
 
     view: View
-    action: Array  # [n] real, or one-hot
+    action: Array  # [n] continuous, or one-hot
     reward: Array  # []
     following: View
     over: Array  # [] 1 where nothing is earned afterwards
@@ -44,7 +44,7 @@ def transitions(played: Trajectory, space: ActionSpace, ends: bool) -> Transitio
         lambda steps, last: jnp.concatenate([steps[1:], last[None]]), view, last
     )
     over = played.terminated.at[-1].set(True) if ends else played.terminated
-    # Where an environment cut an episode short, what was seen next belongs to another one.
+    # Where the environment truncated an episode, the next observation belongs to another one.
     known = played.live if played.truncated is None else played.live & ~played.truncated
     each = lambda steps: jnp.broadcast_to(steps[..., None], played.reward.shape).astype(jnp.float32)
     action = played.action if space.continuous else space.encode(played.action)
@@ -53,7 +53,7 @@ def transitions(played: Trajectory, space: ActionSpace, ends: bool) -> Transitio
 
 
 def no_transitions(spec: Spec, *axes: int) -> Transitions:
-    """What a buffer is before anything was played."""
+    """An empty buffer."""
     zeros = lambda *shape: jnp.zeros((*axes, *shape))
     state = zeros(spec.state_size) if spec.state_size else None
     view = _masked(View(zeros(spec.obs_size), None, state), spec.action_space)
@@ -61,15 +61,16 @@ def no_transitions(spec: Spec, *axes: int) -> Transitions:
 
 
 def _masked(view: View, space: ActionSpace) -> View:
-    """Of choices always with a mask, so that buffers are alike whether an environment has one."""
+    """Discrete actions always have a mask, so that buffers have the same structure with or without
+    one."""
     if space.continuous or view.mask is not None:
         return view
     return view._replace(mask=jnp.ones((*view.obs.shape[:-1], space.n), bool))
 
 
 class ActorCritic(eqx.Module):
-    """Critics, the policy that they are trained for, and slow copies of all. What they see is
-    normalised before."""
+    """Critics, the policy that they are trained for, and target copies of all. Their inputs are
+    already normalised."""
 
     critics: MLP  # leaves [2, ...]
     policy: Policy  # without normalisers
@@ -90,8 +91,8 @@ def init_actor_critic(
 
 
 def random_net(sizes: tuple[int, ...], last_gain: float, key: Array) -> MLP:
-    """Normal weights by the number of inputs, from one draw; zero biases. Orthogonal weights, as
-    PPO's networks have, take far longer to compile for many networks at once."""
+    """Normal weights scaled by the number of inputs, from one draw; zero biases. Orthogonal
+    weights, as PPO's networks have, take far longer to compile for many networks at once."""
     shapes = list(itertools.pairwise(sizes))
     ends = list(itertools.accumulate(rows * columns for rows, columns in shapes))
     parts = jnp.split(jax.random.normal(key, (ends[-1],)), ends[:-1])
@@ -104,7 +105,8 @@ def random_net(sizes: tuple[int, ...], last_gain: float, key: Array) -> MLP:
 
 
 def action_of(policy: Policy, view: View) -> Array:
-    """What it does, as a critic sees it, [..., n]: the action, or the probabilities of choices."""
+    """The policy's action as a critic sees it, [..., n]: the action itself, or the probabilities
+    of choices."""
     space, doing = policy.actor.space, policy(view)
     if isinstance(doing, Gaussian):
         return _bounded(space, doing.mean)
@@ -116,7 +118,7 @@ def action_of(policy: Policy, view: View) -> Array:
 
 
 def _bounded(space: ActionSpace, action: Array) -> Array:
-    """A real action as the environment clips it, in the policy's units."""
+    """A continuous action as the environment clips it, in the policy's units."""
     assert isinstance(space, Box)
     low, high, middle, half = space.scale
     return jnp.clip(action, (low - middle) / half, (high - middle) / half)
@@ -151,7 +153,7 @@ def critic_loss(critics: MLP, space: ActionSpace, batch: Transitions, target: Ar
 
 
 def policy_loss(actor: Any, policy: Policy, critics: MLP, batch: Transitions) -> Array:
-    """Minus what the first critic expects of the policy with this actor."""
+    """Minus the first critic's value of the policy with this actor."""
     policy = eqx.tree_at(lambda own: own.actor, policy, actor)
     first = jax.tree.map(lambda leaf: leaf[0], critics)
     expected = value(first, policy.actor.space, batch.view, action_of(policy, batch.view))
@@ -175,7 +177,7 @@ def learned(
     learning_rate: float,
     key: Array,
 ) -> tuple[ActorCritic, Array]:
-    """Two steps of the critics and one of their policy, as TD3 has it, and the critics' loss."""
+    """Two steps of the critics and one of their policy, as in TD3, and the critics' loss."""
     optimizer, loss = optax.adam(learning_rate), jnp.zeros(())
     for batch, own_key in zip(batches, jax.random.split(key), strict=True):
         target = targets(learner, batch, gamma, own_key)

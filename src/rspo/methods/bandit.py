@@ -1,5 +1,5 @@
-"""Bandits that choose what to do next by what it paid of late: what pays changes while policies
-learn, so only the last pulls count."""
+"""Bandits over a sliding window: payoffs change while policies learn, so only the last pulls
+count."""
 
 import equinox as eqx
 import jax
@@ -8,18 +8,18 @@ from jax import Array
 
 
 class Window(eqx.Module):
-    """The last pulls, the oldest first; a place that is not used yet has the arm -1."""
+    """The last pulls, the oldest first; an unused slot has the arm -1."""
 
     arm: Array  # [W]
     payoff: Array  # [W]
 
     def record(self, arm: Array, payoff: Array) -> "Window":
-        """With more pulls [n] at its end, and as many forgotten at its start."""
+        """Append pulls [n] at the end, and drop the same number at the start."""
         last = lambda old, new: jnp.concatenate([old, new.astype(old.dtype)])[-old.shape[0] :]
         return Window(last(self.arm, arm), last(self.payoff, payoff))
 
     def totals(self, arms: int) -> tuple[Array, Array]:
-        """Of each arm, how often it was pulled and what it paid in all: [arms] both."""
+        """How often each arm was pulled and its total payoff: [arms] both."""
         pulled = (self.arm[:, None] == jnp.arange(arms)).astype(self.payoff.dtype)
         return pulled.sum(0), self.payoff @ pulled
 
@@ -29,8 +29,8 @@ def init_window(size: int) -> Window:
 
 
 def thompson(window: Window, arms: int, first: int, key: Array) -> Array:
-    """The arm with the best draw from Beta(1 + successes, 1 + failures); any one before `first`
-    pulls are known. Payoffs are 1 for a success, 0 for a failure, and between for a tie."""
+    """The arm with the best draw from Beta(1 + successes, 1 + failures); a random one for the
+    `first` pulls. Payoffs are 1 for a success, 0 for a failure, and in between for a tie."""
     beta_key, any_key = jax.random.split(key)
     pulls, successes = window.totals(arms)
     drawn = jax.random.beta(beta_key, 1 + successes, 1 + pulls - successes)
@@ -39,8 +39,8 @@ def thompson(window: Window, arms: int, first: int, key: Array) -> Array:
 
 
 def boltzmann(window: Window, arms: int, greed: float, explore: float) -> Array:
-    """Probabilities of the arms: `explore` of them alike, the rest a softmax of `greed` times each
-    arm's mean payoff, in deviations of all payoffs from their mean."""
+    """Probabilities of the arms: a share `explore` is uniform, the rest a softmax of `greed` times
+    each arm's mean payoff, standardised over all payoffs."""
     pulls, total = window.totals(arms)
     known = window.arm >= 0
     count = jnp.maximum(known.sum(), 1)

@@ -1,12 +1,12 @@
 """What makes a method a method: the contract between the learner and the methods.
 
 A method is a frozen dataclass of its own settings (they become the flags `--method.NAME`) with pure
-functions. It plans how k policies come about, declares reward streams and scores a batch of
-trajectories; PPO learns one value head a stream and never asks which method it is. What a method
-needs beyond that are its own learners (`init`, `update`), a loss joint over the members of a
-population (`loss`), latents that a policy is given before an episode (`context`), and what it keeps
-of a finished policy (`memory`, `remember`). A method that does not learn by PPO at all brings its
-own learner (`learner`).
+functions. It plans how k policies are trained, declares reward streams and scores a batch of
+trajectories; PPO learns one value head per stream and does not know which method it serves. Beyond
+that a method may have its own learners (`init`, `update`), a loss joint over the members of a
+population (`loss`), latents that a policy is given before an episode (`context`), and something to
+keep from a finished policy (`memory`, `remember`). A method that does not use PPO at all brings
+its own learner (`learner`).
 """
 
 from collections.abc import Callable, Mapping
@@ -24,30 +24,30 @@ from rspo.methods.references import References
 from rspo.rollout.collector import Collector
 
 Stream = Literal["episodic", "settled", "endless"]
-"""When a stream of rewards ends: with its episode, bootstrapping where that is cut off; with its
-episode, owing nothing even there; or never, so that what comes after an episode counts too."""
+"""When a stream of rewards ends: with its episode, bootstrapping where that is truncated; with its
+episode, without bootstrapping even there; or never, so that rewards after an episode count too."""
 
 Kind = Literal["iterative", "population", "latent", "archive", "tabular"]
-"""How a method comes by k policies: one after the other, side by side, as one policy with k
-latents, as the elites of an archive of behaviours, or by exact gradients of tabular games."""
+"""How a method trains k policies: one after the other, side by side, as one policy with k latents,
+as the elites of an archive of behaviours, or by exact gradients of tabular games."""
 
 Need = Literal["features", "behaviour", "tables"]
-"""What an environment must have for a method: a reward that is a weighted sum of features, numbers
-that place an episode among behaviours, or exact tables of transitions and rewards."""
+"""What a method requires of an environment: a reward that is a weighted sum of features, a
+behaviour descriptor per episode, or exact tables of transitions and rewards."""
 
 Settings = Mapping[str, Any]
 """Settings as in a configuration file: single ones, groups as tables."""
 
 
 class Plan(NamedTuple):
-    """How k policies come about: one after the other, side by side, or as one policy with k
+    """How k policies are trained: one after the other, side by side, or as one policy with k
     latents."""
 
     rounds: int = 1
     members: int = 1
     """Policies trained side by side in one round, each with its own data and optimiser."""
     latents: int = 1
-    """Latents of each of them; every one is a strategy of its own."""
+    """Latents of each of them; every one is a separate strategy."""
 
     @property
     def per_round(self) -> int:
@@ -58,8 +58,8 @@ class Plan(NamedTuple):
         return self.rounds * self.per_round
 
     def updates(self, each: int) -> int:
-        """Of one round, where a policy by itself gets `each`: one with k latents gets as many steps
-        as k policies do."""
+        """Updates of one round, where a single policy gets `each`: a policy with k latents gets as
+        many steps as k policies."""
         return each * self.latents
 
 
@@ -69,35 +69,34 @@ class Setup(NamedTuple):
     spec: Spec
     plan: Plan
     capacity: int
-    """Places for rivals."""
+    """Slots for rivals."""
     updates: int = 1
-    """Of the round."""
+    """Updates of the round."""
 
 
 class Score(NamedTuple):
-    """What a method makes of a batch."""
+    """The scores of a batch."""
 
     reward: Array  # [T, N, A, C] the reward streams
     weight: Array  # [T, N, A, C] what each stream's normalised advantage counts for
-    metrics: dict[str, Array]  # scalars, or [R] for one number a rival
+    metrics: dict[str, Array]  # scalars, or [R] for one number per rival
     extra: Any = None  # leaves [T, N, A, ...]: what `loss` finds as `extra` of its samples
 
 
 class TrainState(eqx.Module):
-    """All that training carries from one update to the next; a checkpoint is exactly this. Leaves
-    [P, ...] but for the number of updates."""
+    """Everything that training carries from one update to the next; a checkpoint is exactly this.
+    Leaves are [P, ...], except the number of updates."""
 
     policy: Policy
     opt_state: Any
     method: Any  # the method's own learners
     returns: Normalizer | None  # what reward normalisation has seen
-    # how many are done; the key of an update is folded from it, so a resumed run draws the same
-    # numbers
+    # updates done; the key of an update is folded from it, so a resumed run draws the same numbers
     update: Array
 
 
 class Learner(NamedTuple):
-    """How a round is trained: pure functions of its state, which one program calls in turn."""
+    """How a round is trained: pure functions of its state, called in turn by one program."""
 
     init: Callable[[Array], TrainState]
     """The start, from a key for each member."""
@@ -109,8 +108,8 @@ class Learner(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """The base: the task's own reward, one stream, nothing learned on the side, one policy after
-    the other."""
+    """The base: the task's reward in one stream, no learners of its own, one policy after the
+    other."""
 
     name: str = "pg"
     """The method's name (`rspo list`)."""
@@ -118,12 +117,12 @@ class Method:
     kind: ClassVar[Kind] = "iterative"
     needs: ClassVar[tuple[Need, ...]] = ()
     tuned: ClassVar[Mapping[str, Settings]] = {}
-    """Settings by domain or environment, those of the environment over those of its domain, chosen
-    on seeds that no result is published on."""
+    """Settings by domain or environment (the latter override the former), chosen on seeds that no
+    result is published on."""
     paper: ClassVar[Mapping[str, Settings]] = {}
     """The same with the paper's own settings (`--paper`)."""
     memories: ClassVar[bool] = True
-    """Whether it can train policies with a memory."""
+    """Whether it can train policies with memory."""
     whole_episodes: ClassVar[bool] = False
     """Whether `loss` sees all of a batch as whole episodes instead of minibatches of steps."""
 
@@ -131,11 +130,11 @@ class Method:
         """Refuse, in one sentence, settings that make no sense together."""
 
     def plan(self, policies: int) -> Plan:
-        """How this many policies come about."""
+        """How this many policies are trained."""
         return Plan(rounds=policies)
 
     def latent_size(self, plan: Plan) -> int:
-        """Numbers that a policy sees beside its observation."""
+        """Size of the latent that a policy sees with its observation."""
         return plan.latents if self.kind == "latent" else 0
 
     def latents(self, plan: Plan) -> Array:
@@ -151,15 +150,14 @@ class Method:
         return ()
 
     def context(self, state: Any, key: Array, episodes: int) -> Array | None:
-        """Before play: the latent of each episode, [episodes, latent_size]."""
+        """Before the rollout: the latent of each episode, [episodes, latent_size]."""
         return None
 
     def score(
         self, state: Any, data: Trajectory, rivals: References, progress: Array | float
     ) -> Score:
         """Rewards from a member's batch. Its rivals are the kept policies, or, in a population, the
-        other members as they are now; `progress` is the part of the round that is done, from 0 to
-        1."""
+        other members as they are now; `progress` is the completed fraction of the round."""
         reward = data.reward[..., None]
         return Score(reward, jnp.ones_like(reward), {})
 
@@ -168,8 +166,8 @@ class Method:
     ) -> Array:
         """An auxiliary loss of all members together, once per minibatch. Leaves have a leading axis
         P: each member's own learners, policy and minibatch; rivals are those of `score`, [P, R];
-        the key is another one for every minibatch. Samples are [P, B], or episodes [P, N A, T]
-        where policies have a memory or the method sees `whole_episodes`."""
+        the key differs for every minibatch. Samples are [P, B], or episodes [P, N A, T] where
+        policies have memory or the method sees `whole_episodes`."""
         return jnp.zeros(())
 
     def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
@@ -183,8 +181,8 @@ class Method:
     def remember(
         self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array
     ) -> Any:
-        """What to keep of a finished policy beside itself; `play(policy, key)` collects a batch of
-        episodes."""
+        """What to keep from a finished policy besides itself; `play(policy, key)` collects a batch
+        of episodes."""
         return ()
 
     def learner(self, setup: Setup, settings: PPO) -> Learner | None:

@@ -3,9 +3,9 @@
     r_in = min_{z' != z} log q(z | s) / (q(z | s) + q(z' | s))
     A    = A_task [ q(z | s) > distinct ] + a A_in [ otherwise ] + b A_in [ R_z reaches the target ]
 
-One policy is given one of k latents z before an episode. States that do not tell its latent from
-the most similar one are for telling it, the others for the task; a latent that earns enough goes on
-moving away from the others.
+One policy is given one of k latents z before an episode. In states that do not distinguish its
+latent from the most similar one it is paid for doing so, elsewhere by the task; a latent that
+earns enough keeps moving away from the others.
 """
 
 import math
@@ -25,12 +25,12 @@ from rspo.methods.discriminator import Guessing, evenly, fit, from_states, init_
 from rspo.methods.episodes import for_everyone
 from rspo.methods.references import References
 
-FORGET = 0.1  # of each latent's running mean return with every update
-HARDLY = 1e-6  # in place of 0: a value head learns only steps that have a weight
+FORGET = 0.1  # of each latent's running mean return, per update
+HARDLY = 1e-6  # instead of 0: a value head learns only steps with a weight
 
 
 class Learners(eqx.Module):
-    """What DGPO learns on the side."""
+    """DGPO's own learners."""
 
     guessing: Guessing
     returns: Array  # [k] each latent's running mean return
@@ -42,22 +42,22 @@ class DGPO(Method):
     """Settings of DGPO."""
 
     distinct: Share = 0.9
-    """A state from which the discriminator knows the latent with this probability is for the
-    task."""
+    """The task is rewarded in states where the discriminator's probability of the latent exceeds
+    this."""
     a: float = 1.0
     """Weight of diversity in the other states."""
     b: float = 0.1
     """Weight of diversity of latents that reach the target, in every state."""
     target: Annotated[float | None, Within(-math.inf)] = None
-    """The mean return that is enough. If it is not given, it is the best latent's so far."""
+    """The mean return that is enough. By default the best latent's so far."""
     epsilon: float = 0.1
-    """How far a latent may be below the target, in parts of its size."""
+    """How far a latent may be below the target, as a fraction of it."""
     hidden: Count = 64
     """Width of the discriminator's two hidden layers."""
     steps: Count = 4
-    """Gradient steps of the discriminator with every update."""
+    """Gradient steps of the discriminator per update."""
     learning_rate: Positive = 3e-3
-    """The discriminator's."""
+    """Learning rate of the discriminator."""
 
     kind: ClassVar[Kind] = "latent"
 

@@ -30,7 +30,7 @@ from rspo.methods.references import References
 
 
 class Sketch(eqx.Module):
-    """What is remembered of a finished policy: some of its trajectories in a few coordinates."""
+    """What is kept from a finished policy: a few coordinates of some of its trajectories."""
 
     coordinates: Array  # [D] places in a trajectory's vector of T * O numbers
     features: Array  # [K, D]
@@ -44,11 +44,12 @@ class DIPG(Method):
     """Weight a of the similarity to the nearest kept policy; the paper's grid is 2, 1, 0.5, 0.1,
     0.01."""
     coordinates: Count = 16
-    """Random coordinates of the trajectory's vector that are compared, the same in all of a run."""
+    """Random coordinates of the trajectory's vector that are compared, the same throughout a
+    run."""
     trajectories: Count = 32
-    """Trajectories that are kept of a finished policy."""
+    """Trajectories kept from each finished policy."""
     clip: Positive = 1.0
-    """A difference in one coordinate counts for this much at most."""
+    """Largest difference that counts in one coordinate."""
     width: Positive = 1.0
     """Width of the Gaussian kernel."""
 
@@ -112,8 +113,8 @@ class DIPG(Method):
 
 
 def _of_the_run(own: Array, kept: Array, mask: Array) -> Array:
-    """The coordinates that the first kept policy was remembered in, [R, D] of all of them; without
-    one one's own."""
+    """The coordinates of the first kept policy, given those of all [R, D]; if nothing is kept, the
+    policy's own."""
     return jnp.where(mask[0], kept[0], own)
 
 

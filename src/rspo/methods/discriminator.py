@@ -1,5 +1,5 @@
-"""Which latent a policy was given, guessed from what it does: q(z | s) of single states (DIAYN,
-Eysenbach et al., 2019), or q(z | tau) of what an episode has shown so far."""
+"""Discriminators that guess the latent from a policy's behaviour: q(z | s) from single states
+(DIAYN, Eysenbach et al., 2019), or q(z | tau) from the episode so far."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from rspo.methods.episodes import running_sum
 
 
 class Discriminator(eqx.Module):
-    """Logits of the latents from what an agent observes, and does if `space` is given."""
+    """Logits of the latents from an agent's observations, and its actions if `space` is given."""
 
     net: MLP
     normalizer: Normalizer
@@ -42,19 +42,19 @@ def from_states(discriminator: Discriminator, data: Trajectory) -> Array:
 
 
 def from_episodes(discriminator: Discriminator, data: Trajectory) -> Array:
-    """log q(z | tau up to t): every step of every agent adds its logits."""
+    """log q(z | tau up to t): the logits of all steps of all agents so far are summed."""
     logits = jnp.where(data.counted[..., None], discriminator.logits(data), 0.0)
     shown = running_sum(data, logits.sum(2, keepdims=True))
     return jnp.broadcast_to(jax.nn.log_softmax(shown), logits.shape)
 
 
 def of_own(log_q: Array, data: Trajectory) -> Array:
-    """Of the latent that each episode was given: [T, N, A]."""
+    """log q of each episode's own latent: [T, N, A]."""
     return (log_q * data.view.latent).sum(-1)
 
 
 class Guessing(eqx.Module):
-    """A discriminator on its way: with the state of its own optimiser."""
+    """A discriminator in training, with its optimiser state."""
 
     model: Discriminator
     opt_state: Any
@@ -73,8 +73,8 @@ def init_guessing(
 def fit(
     guessing: Guessing, guess: Guess, data: Trajectory, steps: int, learning_rate: float
 ) -> Guessing:
-    """Raise the mean log q of the given latents over all that counts by `steps` full-batch steps
-    of Adam; inputs are normalised by all that was ever seen."""
+    """Maximise the mean log q of the given latents over the counted steps by `steps` full-batch
+    steps of Adam; inputs are normalised by running statistics."""
     model, optimizer = guessing.model, optax.adam(learning_rate)
     seen = model.normalizer.update(_inputs(model.space, data), data.counted)
     model = eqx.tree_at(lambda model: model.normalizer, model, seen)
@@ -94,7 +94,8 @@ def fit(
 
 
 def evenly(latents: int, key: Array, episodes: int) -> Array:
-    """A latent for each episode, one-hot, all of them as often as possible: [episodes, latents]."""
+    """A latent for each episode, one-hot, as evenly distributed as possible: [episodes,
+    latents]."""
     first = jax.random.randint(key, (), 0, latents)
     return jax.nn.one_hot((first + jnp.arange(episodes)) % latents, latents)
 

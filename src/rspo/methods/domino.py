@@ -5,8 +5,8 @@ paper.
     psi_i = E_{pi_i} phi(s),   j the nearest other one
     mu_i descends on sigma(mu_i) (v_i - v_0 + (1 - optimality) |v_0|)
 
-Features phi are standardised observations. The first member learns the task alone; the others move
-away from whoever visits the most similar states, while they earn nearly as much.
+Features phi are standardised observations. The first member learns only the task; the others move
+away from the member with the most similar states, while they earn nearly as much.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from rspo.methods.base import Kind, Method, Plan, Score, Setup, Stream
 from rspo.methods.episodes import for_everyone
 from rspo.methods.references import References
 
-MOST = 15.0  # a multiplier beyond this would never come back
+MOST = 15.0  # a multiplier beyond this would saturate for good
 
 
 class Learners(eqx.Module):
-    """A member's own multiplier, and what all members know of each other."""
+    """A member's own multiplier, and the statistics of all members."""
 
     own: Array  # [] which member it is
     multiplier: Array  # [] mu_i
@@ -46,14 +46,14 @@ class DOMiNO(Method):
     """Settings of DOMiNO."""
 
     optimality: Share = 0.9
-    """Part of the first member's mean return that the others must earn; of a negative one, as far
-    below it."""
+    """Fraction of the first member's mean return that the others must earn; below a negative one,
+    the same margin."""
     learning_rate: Positive = 0.05
-    """Of the multipliers; the paper has 0.001 for many times as many updates."""
+    """Learning rate of the multipliers; the paper has 0.001 with many more updates."""
     value_memory: Share = 0.9
-    """Part of a running mean return that stays with an update."""
+    """Decay of the running mean returns per update."""
     feature_memory: Share = 0.99
-    """The same of running mean features."""
+    """Decay of the running mean features per update."""
 
     kind: ClassVar[Kind] = "population"
 
@@ -100,14 +100,15 @@ class DOMiNO(Method):
         return each_member(one, jnp.arange(members), states)
 
     def _stepped(self, state: Learners, slack: Array) -> tuple[Array, Any]:
-        """The multiplier one step of gradient descent on: less task while there is slack."""
+        """The multiplier after one step of gradient descent: less weight on the task while there
+        is slack."""
         slope = jax.grad(lambda mu: jax.nn.sigmoid(mu) * slack)(state.multiplier)
         step, opt_state = optax.adam(self.learning_rate).update(slope, state.opt_state)
         return jnp.clip(state.multiplier + step, -MOST, MOST), opt_state
 
 
 def away(state: Learners) -> tuple[Array, Array]:
-    """From the nearest other member's features to one's own [O], and how far that is."""
+    """The vector from the nearest other member's features to its own [O], and its length."""
     apart = state.features[state.own] - state.features  # [P, O]
     others = jnp.arange(apart.shape[0]) != state.own
     distance = jnp.where(others, jnp.linalg.norm(apart, axis=-1), jnp.inf)
@@ -117,7 +118,7 @@ def away(state: Learners) -> tuple[Array, Array]:
 
 
 def _mean(normalizer: Normalizer, played: Trajectory) -> Array:
-    """The mean features of what was visited: [O]."""
+    """The mean features of the visited states: [O]."""
     counted = played.counted[..., None].astype(played.view.obs.dtype)
     total = (normalizer(played.view.obs) * counted).sum((0, 1, 2))
     return total / jnp.maximum(counted.sum(), 1)

@@ -2,9 +2,8 @@
 
     (1 - l) sum_i J(pi_i) + l log det K        K_ij = exp(-mean |phi_i - phi_j|^2)
 
-phi_i are a member's actions in states that all members are asked about: means of Gaussians,
-log-probabilities of choices. A bandit chooses l from two arms by whether the population's mean
-return grows.
+phi_i are a member's actions in states shared by all members: means of Gaussians, log-probabilities
+of choices. A bandit with two arms chooses l by whether the population's mean return grows.
 """
 
 from dataclasses import dataclass
@@ -26,9 +25,9 @@ from rspo.methods.base import Kind, Method, Plan, Score, Setup
 from rspo.methods.references import References
 
 JITTER = 0.01  # share of the identity in the kernel, which bounds log det and its slope
-CLIP = 2.0  # deviations beyond which an embedding counts no more
-SAME = 0.1  # members whose actions differ by less than this are as good as the same
-BEST_OF = 5  # mean returns that the next one must beat
+CLIP = 2.0  # standard deviations at which embeddings are clipped
+SAME = 0.1  # members whose actions differ by less than this are treated as nearly the same
+BEST_OF = 5  # recent mean returns that the next one must beat
 
 
 class Chooser(eqx.Module):
@@ -36,8 +35,8 @@ class Chooser(eqx.Module):
 
     window: Window
     arm: Array  # [] in use in this update
-    before: Array  # [] in use in the last one, to be judged by what is played now
-    returns: Array  # [BEST_OF] the population's mean returns of late
+    before: Array  # [] in use in the last one, to be judged by the current batch
+    returns: Array  # [BEST_OF] the population's recent mean returns
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,13 @@ class DvD(Method):
     """Settings of DvD."""
 
     weight: Share = 0.5
-    """Weight of diversity, if the bandit chooses it and not 0; the task's is 1 less this."""
+    """Weight of diversity if the bandit does not choose 0; the task's weight is 1 minus this."""
     states: Count = 20
-    """States in which the members' actions are compared, drawn anew for every minibatch."""
+    """States in which the members' actions are compared, newly drawn for every minibatch."""
     window: Count = 50
     """Updates that the bandit looks back on."""
     random: Annotated[int, Within(0, 10**6)] = 6
-    """First updates, in which the bandit chooses at random."""
+    """Initial updates in which the bandit chooses at random."""
 
     kind: ClassVar[Kind] = "population"
 
@@ -59,7 +58,7 @@ class DvD(Method):
         return Plan(members=policies)
 
     def init(self, setup: Setup, key: Array) -> Chooser:
-        # With types: of plain numbers the second update would be compiled anew.
+        # Typed arrays: plain Python numbers would make the second update recompile.
         arm, before = jnp.asarray(0, jnp.int32), jnp.asarray(-1, jnp.int32)
         nothing = jnp.full(BEST_OF, -jnp.inf, jnp.float32)
         return Chooser(init_window(self.window), arm, before, nothing)
@@ -89,7 +88,7 @@ class DvD(Method):
         return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (size, *leaf.shape)), after)
 
     def _judged(self, chooser: Chooser, earned: Array, key: Array) -> Chooser:
-        """After the weight of the last update has shown what it leads to."""
+        """The bandit updated with the outcome of the last update's weight."""
         best = chooser.returns.max()
         success = jnp.where(earned > best, 1.0, jnp.where(earned == best, 0.5, 0.0))
         window = chooser.window.record(chooser.before[None], success[None])
@@ -98,8 +97,8 @@ class DvD(Method):
 
 
 def _embeddings(policies: Policy, samples: Samples, states: int, key: Array) -> Array:
-    """What each member does in the same states, drawn from all that count: [P, states, n]. Of
-    policies with memory each state is a step of another episode, which they replay."""
+    """Each member's actions in the same states, drawn from the counted ones: [P, states, n]. For
+    policies with memory each state is a step of a different episode, which they replay."""
     draw_key, step_key = jax.random.split(key)
     sequences = samples.counted.ndim > 1
     counted = samples.counted.astype(jnp.float32)
@@ -114,7 +113,7 @@ def _embeddings(policies: Policy, samples: Samples, states: int, key: Array) -> 
 
 
 def embedding(policy: Policy, samples: Samples) -> Array:
-    """A policy's means, or its log-probabilities of the choices that are allowed: [..., n]."""
+    """A policy's means, or its log-probabilities of the allowed choices: [..., n]."""
     played = replayed(policy, samples)
     if isinstance(played, Gaussian):
         return played.mean
@@ -125,9 +124,9 @@ def embedding(policy: Policy, samples: Samples) -> Array:
 
 
 def standardized(embeddings: Array) -> Array:
-    """Each number in deviations from the population's mean, clipped: [P, ...].
+    """Each number standardised over the population and clipped: [P, ...].
 
-    Mean and deviation are held still in the gradient: with them every two members would stay two
+    Mean and deviation are constant in the gradient: otherwise two members would stay two
     deviations apart, however they move.
     """
     mean, variance = jax.lax.stop_gradient((embeddings.mean(0), embeddings.var(0)))

@@ -1,5 +1,5 @@
-"""An archive of elites: behaviours are cut into cells, and each cell keeps the best policy that was
-ever seen to behave so (MAP-Elites, Mouret and Clune, 2015).
+"""An archive of elites: the behaviour space is divided into cells, and each cell keeps the best
+policy seen with that behaviour (MAP-Elites, Mouret and Clune, 2015).
 
 A behaviour is one number from 0 to 1, and k cells are k equal parts of that range. It is a pytree
 and its functions are pure, so that it lives inside compiled programs and in checkpoints.
@@ -13,11 +13,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-NOTHING = -jnp.inf  # what an empty cell has earned
+NOTHING = -jnp.inf  # the return of an empty cell
 
 
 class Elites(eqx.Module):
-    """One policy a cell; leaves [K, ...]."""
+    """One policy per cell; leaves [K, ...]."""
 
     policies: Any
     returns: Array  # [K] NOTHING where a cell is empty
@@ -27,8 +27,8 @@ class Elites(eqx.Module):
         return self.returns > NOTHING
 
     def add(self, policies: Any, returns: Array, cells: Array) -> "Elites":
-        """With candidates [B], of which the best of each cell stays if it is as good as its elite:
-        among equals the newest, or a policy that was lucky once would stay for good."""
+        """Add candidates [B]; the best in each cell replaces the elite if it is at least as good:
+        ties go to the newest, or a policy that was lucky once would stay forever."""
         size = self.returns.shape[0]
         ranked = jnp.where(cells[:, None] == jnp.arange(size), returns[:, None], NOTHING)  # [B, K]
         best, earned = ranked.argmax(0), ranked.max(0)
@@ -39,7 +39,8 @@ class Elites(eqx.Module):
         )
 
     def sample(self, key: Array, count: int) -> Any:
-        """Policies [count, ...], every elite equally likely; those of empty cells if all are."""
+        """Policies [count, ...], every elite equally likely; placeholders if all cells are
+        empty."""
         weight = jnp.where(self.filled.any(), self.filled, True).astype(jnp.float32)
         chosen = jax.random.choice(key, weight.shape[0], (count,), p=weight / weight.sum())
         return jax.tree.map(lambda leaf: leaf[chosen], self.policies)
@@ -51,21 +52,21 @@ class Elites(eqx.Module):
 
 
 def no_elites(policy: Any, cells: int) -> Elites:
-    """Empty cells, each with a copy of this policy in its place."""
+    """Empty cells, each with a copy of this policy as a placeholder."""
     copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (cells, *leaf.shape)), policy)
     return Elites(copies, jnp.full(cells, NOTHING, jnp.float32))
 
 
 def cells_of(behaviours: Array, cells: int) -> Array:
-    """The cell of each policy by the behaviours [B, E] of its episodes: the one that most of these
-    fall into, [B]."""
+    """The cell of each policy [B]: the one that most of its episodes' behaviours [B, E] fall
+    into."""
     each = jnp.clip((behaviours * cells).astype(jnp.int32), 0, cells - 1)
     return jax.nn.one_hot(each, cells).sum(1).argmax(-1)
 
 
 def isoline(one: Any, other: Any, iso: float, line: float, key: Array) -> Any:
     """x + iso N(0, I) + line (y - x) N(0, 1) of parents x and y, leaves [B, ...] (Vassiliades and
-    Mouret, 2018). The number for the line is one for all leaves of a child."""
+    Mouret, 2018). The random number for the line is shared by all leaves of a child."""
     line_key, iso_key = jax.random.split(key)
     rows = lambda tree: jax.vmap(lambda own: ravel_pytree(own)[0])(tree)
     x, y = rows(one), rows(other)

@@ -1,5 +1,4 @@
-"""Whole batches, and sums along each of their episodes; several may follow one another in a
-column."""
+"""Whole batches, and sums along each of their episodes; a column may hold several in sequence."""
 
 import dataclasses
 
@@ -12,13 +11,13 @@ from rspo.core.types import Trajectory
 
 
 def for_everyone(data: Trajectory) -> Trajectory:
-    """All that was played, [P, ...], on every device; but for what was seen last."""
+    """The whole batch, [P, ...], on every device, except the last observations."""
     steps = gathered(dataclasses.replace(data, last=None))  # type: ignore[arg-type]
     return dataclasses.replace(steps, last=data.last)
 
 
 def running_sum(data: Trajectory, steps: Array) -> Array:
-    """Of [T, N, ...], from the start of the step's episode up to the step: the same shape."""
+    """Cumulative sum of [T, N, ...] from the start of each episode: the same shape."""
     starts = data.starts.reshape(data.starts.shape + (1,) * (steps.ndim - 2))
 
     def forwards(total: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -30,8 +29,8 @@ def running_sum(data: Trajectory, steps: Array) -> Array:
 
 
 def own_return(data: Trajectory) -> Array:
-    """The return of the episode that each step belongs to: [T, N, A]. One that the end of the batch
-    cuts short has what it earned so far."""
+    """The return of the episode that each step belongs to: [T, N, A]. An episode truncated by the
+    end of the batch has what it earned so far."""
     ends = jnp.concatenate([data.starts[1:], jnp.ones_like(data.starts[:1])])[..., None]
 
     def backwards(whole: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:

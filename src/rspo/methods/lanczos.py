@@ -1,4 +1,4 @@
-"""Eigenvectors of a matrix that is known by its products alone (Lanczos, 1950)."""
+"""Eigenvectors of a matrix from matrix-vector products alone (Lanczos, 1950)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,20 +7,21 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-EXHAUSTED = 1e-5  # a new direction that is shorter is rounding: all that the start reaches is found
+EXHAUSTED = 1e-5  # a shorter new direction is rounding error: the Krylov space is exhausted
 
 
 class Spectrum(NamedTuple):
     """Approximate eigenpairs, the largest value first."""
 
     values: Array  # [m]
-    vectors: Array  # [m, d] of unit length; 0 where there are fewer
+    vectors: Array  # [m, d] of unit length; 0 where there are fewer than m
     overlap: Array  # [m] of each vector with the start
 
 
 def lanczos(product: Callable[[Array], Array], start: Array, size: int) -> Spectrum:
-    """Of a symmetric matrix [d, d], by `size` products with vectors [d]. Every new vector is made
-    orthogonal to all before, which keeps the pairs apart in single precision."""
+    """Eigenpairs of a symmetric matrix [d, d] from `size` products with vectors [d]. Every new
+    vector is orthogonalised against all previous ones, which keeps the pairs distinct in single
+    precision."""
 
     def step(basis: Array, i: Array) -> tuple[Array, tuple[Array, Array]]:
         vector = basis[i]

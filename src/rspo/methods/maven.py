@@ -4,7 +4,7 @@ paper), on PPO in place of QMIX.
     r_t = r_task + beta (log q(z | tau up to t) - log q(z | tau up to t - 1))
 
 One policy is given one of k latents z before an episode, by a bandit that prefers those with high
-returns. The rewards of an episode add up to log q(z | tau) + log k: a lower bound of the mutual
+returns. The rewards of an episode add up to log q(z | tau) + log k: a lower bound on the mutual
 information of latents and trajectories, by a discriminator that sees all agents' states and
 actions.
 """
@@ -29,7 +29,7 @@ from rspo.methods.references import References
 
 
 class Learners(eqx.Module):
-    """What MAVEN learns on the side."""
+    """MAVEN's own learners."""
 
     guessing: Guessing
     window: Window  # of the last episodes: their latents and returns
@@ -42,17 +42,17 @@ class MAVEN(Method):
     beta: float = 1.0
     """Weight of the mutual information."""
     greed: float = 1.0
-    """How much the bandit prefers latents with high returns; 0: it does not."""
+    """How much the bandit prefers latents with high returns; 0: not at all."""
     explore: Share = 0.1
-    """Part of the episodes whose latent is drawn uniformly."""
+    """Fraction of the episodes whose latent is drawn uniformly."""
     window: Count = 512
     """Episodes that the bandit looks back on."""
     hidden: Count = 64
     """Width of the discriminator's two hidden layers."""
     steps: Count = 4
-    """Gradient steps of the discriminator with every update."""
+    """Gradient steps of the discriminator per update."""
     learning_rate: Positive = 3e-3
-    """The discriminator's."""
+    """Learning rate of the discriminator."""
 
     kind: ClassVar[Kind] = "latent"
 

@@ -5,8 +5,7 @@ of the paper).
     D(pi_i, pi_j) = E_{pi_i} [ -log pi_j(a | s) ]
 
 All n members learn side by side; there is no filter. The gradient of D is a score function: grad
-log pi_i(a | s) times -log pi_j(a | s), the others held still as they were when the batch was
-played.
+log pi_i(a | s) times -log pi_j(a | s), with the others as they were when the batch was played.
 """
 
 from collections.abc import Mapping
@@ -29,10 +28,11 @@ class PBTCE(Method):
     """Settings of PBT-CE."""
 
     beta: float = 1e-3
-    """Weight of the cross-entropy; with larger ones of 1 to 1e-3 the paper saw no convergence."""
+    """Weight of the cross-entropy; the largest from 1 to 1e-3 with which the paper saw
+    convergence."""
 
     kind: ClassVar[Kind] = "population"
-    # A density of continuous actions has no bound: a member that sharpens would drown the task.
+    # The density of continuous actions is unbounded: a member that sharpens would drown the task.
     tuned: ClassVar[Mapping[str, Settings]] = {"robots": {"measure": {"cap": 30.0}}}
     paper: ClassVar[Mapping[str, Settings]] = tuned
 

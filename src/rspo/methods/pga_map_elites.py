@@ -1,12 +1,12 @@
-"""PGA-MAP-Elites (Nilsson and Cully, 2021): an archive of elites, half of whose children are bred
-and half are improved by the gradient of a critic.
+"""PGA-MAP-Elites (Nilsson and Cully, 2021): an archive of elites; half of the children are bred
+and half are improved by a critic's gradient.
 
     children:  x + iso N(0, I) + line (y - x) N(0, 1)      of elites x and y
                x after some steps along grad_x Q_1(s, x(s))
                the greedy policy, for which the critics are trained
 
 Each generation is one update: its candidates play, the best of each cell stays, and the critics
-learn from a buffer of all that was played. The k cells are the k policies of a run.
+learn from a replay buffer. The k cells are the k policies of a run.
 """
 
 import dataclasses
@@ -43,18 +43,18 @@ from rspo.methods.references import References
 from rspo.rollout.collector import Collector
 
 GENERATIONS = 16  # whose samples the buffer holds
-# Candidates hardly leave anything to chance, unlike PPO's first policies: what is random among them
-# is what they do, so the first ones already behave differently.
+# Candidates are nearly deterministic, unlike PPO's first policies: their weights are random, so
+# the first ones already behave differently.
 CHOICE_GAIN, REAL_GAIN, LOG_STD = 10.0, 1.0, -3.0
 
 
 class Scales(eqx.Module):
     """The same for all policies and fixed by the first generation: an elite's inputs never change,
-    so it goes on to behave as it did."""
+    so neither does its behaviour."""
 
     obs: Normalizer | None
     state: Normalizer | None  # of the global state, where critics see one
-    reward: Array  # [] what critics count as 1
+    reward: Array  # [] the reward that critics see as 1
 
     def of(self, policy: Policy) -> Policy:
         """A policy that plays."""
@@ -62,11 +62,11 @@ class Scales(eqx.Module):
 
 
 class Search(eqx.Module):
-    """What a run carries beside its elites in order of their returns. Policies are without
+    """What a run carries besides its elites in order of their returns. Policies have no
     normalisers here."""
 
     elites: Elites
-    candidates: Policy  # [B, ...] who play next
+    candidates: Policy  # [B, ...] that play next
     learner: ActorCritic
     buffer: Transitions  # [GENERATIONS, S, ...], of weight 0 before anything was played
     scales: Scales
@@ -84,27 +84,27 @@ class PGAMapElites(Method):
     """Settings of PGA-MAP-Elites."""
 
     episodes: Count = 32
-    """Episodes by which a candidate is judged, at most; the steps of an update decide how many
-    candidates there are."""
+    """Maximum episodes to evaluate a candidate; the steps of an update determine the number of
+    candidates."""
     iso: float = 0.005
-    """Deviation of what breeding adds to every weight."""
+    """Standard deviation of the noise that breeding adds to every weight."""
     line: float = 0.05
-    """Deviation of how far a child goes from one parent towards the other."""
+    """Standard deviation of a child's step from one parent towards the other."""
     critic_steps: Count = 300
     """Steps of the critics in each generation; their own policy takes half as many."""
     policy_steps: Count = 10
     """Steps of a child along the critic's gradient."""
     minibatch: Count = 256
-    """Samples of one such step."""
+    """Samples per such step."""
     learning_rate: Positive = 1e-3
-    """Of critics, their policy and children."""
+    """Learning rate of critics, their policy and children."""
     remembered: Count = 4096
-    """Samples of a generation that the buffer keeps."""
+    """Samples per generation in the buffer."""
 
     kind: ClassVar[Kind] = "archive"
     needs: ClassVar[tuple[Need, ...]] = ("behaviour",)
     memories: ClassVar[bool] = False  # critics learn from single steps
-    # Their updates have few episodes, which would make few candidates.
+    # Their updates have few episodes, which would mean few candidates.
     tuned: ClassVar[Mapping[str, Settings]] = {
         "robots": {"method": {"episodes": 2}},
         "skirmish": {"ppo": {"memory": "none"}},
@@ -169,8 +169,8 @@ class PGAMapElites(Method):
         returns = jax.vmap(lambda one: one.returns.mean())(data.played)
         search = state.opt_state
         scales = _fixed(search.scales, data.played, returns, first)
-        # The first generation fixes how observations are normalised; with that it plays again, and
-        # only then may enter the archive.
+        # The first generation fixes how observations are normalised; it then plays again, and only
+        # then may enter the archive.
         ranks = jnp.where(first, NOTHING, returns)
         elites = search.elites.add(search.candidates, ranks, cells_of(data.behaviours, cells))
         fresh = self._samples(setup, settings, scales, data.played, sample_key)
@@ -222,8 +222,8 @@ class PGAMapElites(Method):
         return _drawn(flat, key, self.minibatch)
 
     def _children(self, search: Search, key: Array) -> Policy:
-        """Half bred, half improved, the greedy policy among them; while there is no elite, those
-        who played."""
+        """Half bred, half improved, including the greedy policy; the same candidates while there
+        is no elite."""
         keys, number = jax.random.split(key, 5), count(search.candidates)
         one, other = (search.elites.sample(own, number // 2) for own in keys[:2])
         bred = isoline(one, other, self.iso, self.line, keys[2])
@@ -253,7 +253,7 @@ class PGAMapElites(Method):
 
 
 def _candidate(setup: Setup, settings: PPO, key: Array) -> Policy:
-    """One of the first generation: a random network that is sure of what it does."""
+    """A member of the first generation: a random, nearly deterministic network."""
     space, width = setup.spec.action_space, (settings.hidden,) * settings.layers
     gain = REAL_GAIN if space.continuous else CHOICE_GAIN
     net = random_net((setup.spec.obs_size, *width, space.n), gain, key)
@@ -262,7 +262,7 @@ def _candidate(setup: Setup, settings: PPO, key: Array) -> Policy:
 
 
 def _idle(policy: Policy) -> Policy:
-    """What stands in an empty cell: choices are left to chance, real actions are 0."""
+    """The placeholder of an empty cell: uniform over choices, 0 for continuous actions."""
     last = lambda own: own.actor.net.weights[-1]
     return eqx.tree_at(last, policy, replace_fn=jnp.zeros_like)
 
@@ -283,7 +283,7 @@ def _unit_scales(setup: Setup, settings: PPO) -> Scales:
 
 
 def _fixed(scales: Scales, played: Trajectory, returns: Array, first: Array) -> Scales:
-    """After the first generation: what it saw, and the deviation of what it earned."""
+    """The scales after the first generation: of its observations and its rewards."""
     counted, deviation = played.counted.astype(jnp.float32), returns.std()
     fitted = Scales(
         scales.obs and scales.obs.update(played.view.obs, counted),

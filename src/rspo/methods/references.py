@@ -31,9 +31,9 @@ class Measure:
     """How distance between policies is measured, for training and for judging alike."""
 
     of: Literal["actions", "return"] = "actions"
-    """What of a trajectory must be unusual for a kept policy: its actions (the paper's NLL), or its
-    return, which then counts by its difference from the kept policy's mean return, an agent's own
-    from that over agents."""
+    """What must be unusual about a trajectory for a kept policy: its actions (the paper's NLL), or
+    its return, by the difference of an agent's return from the kept policy's mean return over
+    agents."""
     alpha: Positive = 0.5
     """The threshold of a kept policy is alpha times the distance of random play from it, by default
     the cross-entropy of random play under it."""
@@ -42,14 +42,14 @@ class Measure:
     delta: Annotated[float | None, Within(-math.inf)] = None
     """One fixed threshold for every kept policy instead of the automatic one."""
     random: Literal["uniform", "initial"] = "uniform"
-    """Whose play sets the automatic threshold: a uniformly random policy, or a freshly initialised
-    network."""
+    """The random play that sets the automatic threshold: a uniformly random policy, or a freshly
+    initialised network."""
     cap: Annotated[float | None, Above(0)] = None
     """Upper bound of one step's -log pi_j, and of one step's prediction error; the paper has
     none."""
     gaussian: Literal["density", "distance"] = "density"
-    """What -log pi_j of a continuous action is: the Gaussian's (the paper), or |a - mu_j|^2 / 2
-    (the authors' code), which no deviation enters, and which is never negative."""
+    """-log pi_j of a continuous action: the Gaussian's (the paper), or |a - mu_j|^2 / 2 (the
+    authors' code), which ignores the standard deviation and is never negative."""
     discount: Share = 1.0
     """Weight of step t in the likelihood is discount^t; the paper's sum is undiscounted."""
 
@@ -70,12 +70,12 @@ class Measure:
 
 
 Scorer = Callable[[Any, Any, Samples], Array]
-"""Of a policy, what the method remembers of it, and samples: one number for each of these."""
+"""From a policy, what the method remembers of it, and samples: one number per sample."""
 
 
 class References(eqx.Module):
-    """The kept policies as one pytree of fixed capacity R, so that keeping one more never
-    recompiles anything."""
+    """The kept policies as one pytree of fixed capacity R, so that keeping one more does not
+    recompile."""
 
     policies: Any  # a Policy whose every leaf has a leading axis R
     threshold: Array  # [R] delta_j
@@ -108,10 +108,9 @@ class References(eqx.Module):
         return joined(map_samples(piecewise, chunked(samples, steps), (self, wanted)), steps)
 
     def each_of(self, score: Scorer, samples: Samples, wanted: Array) -> Array:
-        """The same of samples [B], or [B, T] of whole episodes, with a last axis R.
+        """The same for samples [B], or [B, T] of whole episodes, with a last axis R.
 
-        One reference after the other and only the kept ones: twice as fast here as one product over
-        all places, empty or not.
+        A loop over the kept references only: faster than one product over all slots, empty or not.
         """
         wanted = wanted & self.mask
 
@@ -127,7 +126,8 @@ class References(eqx.Module):
         return jnp.moveaxis(jax.lax.fori_loop(0, last, fill, empty), 0, -1)
 
     def distance(self, trajectory: Trajectory, nll: Array) -> Array:
-        """How far every trajectory, its steps' NLL given, is from every kept policy: [N, A, R]."""
+        """The distance of every trajectory, given the NLL of its steps, from every kept policy:
+        [N, A, R]."""
         if self.measure.of == "return":
             return jnp.abs(trajectory.returns[..., None] - self.returns)
         return episode_nll(nll, self.measure)
@@ -138,8 +138,8 @@ class References(eqx.Module):
 
 
 def live_rivals(policies: Any, own: Array, measure: Measure) -> References:
-    """The other members of a population as they are now: policies with leaves [P, ...], one's own
-    place masked."""
+    """The other members of a population as they are now: policies with leaves [P, ...], the
+    member's own slot masked."""
     size = jax.tree.leaves(policies)[0].shape[0]
     frozen = jax.lax.stop_gradient(dataclasses.replace(policies, critic=None))
     nothing = jnp.zeros(size)
@@ -171,7 +171,7 @@ def discounted_sum(steps: Array, discount: float) -> Array:
 def automatic_threshold(
     policy: Any, mean_return: Array | float, trajectory: Trajectory, measure: Measure
 ) -> Array:
-    """delta = alpha * D(whoever played the trajectories, policy)."""
+    """delta = alpha * D(the policy that played the trajectories, policy)."""
     if measure.of == "return":
         distance = jnp.abs(trajectory.returns - mean_return).mean()
     else:
@@ -181,7 +181,7 @@ def automatic_threshold(
 
 
 def cross_entropy(policy: Any, trajectory: Trajectory, measure: Measure) -> Array:
-    """D(whoever played the trajectories, policy) by their actions."""
+    """D(the policy that played the trajectories, policy) by their actions."""
     samples, steps = trajectory.samples, trajectory.reward.shape[0]
     if not policy.recurrent:
         return episode_nll(step_nll(policy, samples, measure), measure).mean()

@@ -18,7 +18,7 @@ from rspo.core.types import Samples, Spec, Trajectory
 
 
 class RewardModel(eqx.Module):
-    """Predicts the task's reward of a state and an action: one tanh network a kept policy."""
+    """Predicts the task's reward from a state and an action: one tanh network per kept policy."""
 
     net: MLP
     space: ActionSpace = eqx.field(static=True)
@@ -39,7 +39,7 @@ def init_reward_model(spec: Spec, hidden: int, key: Array) -> RewardModel:
 
 
 class Predictor(eqx.Module):
-    """A reward model on its way: with the state of its own optimiser."""
+    """A reward model in training, with its optimiser state."""
 
     model: RewardModel
     opt_state: Any
@@ -54,7 +54,7 @@ def init_predictor(spec: Spec, hidden: int, learning_rate: float, key: Array) ->
 def fit(
     predictor: Predictor, episodes: Sequence[Trajectory], steps: int, learning_rate: float
 ) -> Predictor:
-    """Lower the mean squared error over all the episodes by `steps` full-batch steps of Adam."""
+    """Minimise the mean squared error over all episodes by `steps` full-batch steps of Adam."""
     optimizer = optax.adam(learning_rate)
     samples = jax.tree.map(
         lambda *leaves: jnp.concatenate(leaves, axis=1), *(played.samples for played in episodes)

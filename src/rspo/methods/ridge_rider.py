@@ -1,5 +1,5 @@
-"""Ridge Rider (Parker-Holder et al., 2020): from a saddle along the eigenvectors of the Hessian
-with positive curvature, one optimum for each.
+"""Ridge Rider (Parker-Holder et al., 2020): follow the eigenvectors of the Hessian with positive
+curvature from a saddle, one optimum for each.
 
     ride:   theta + step * e      while e^T H e > curved; e follows the eigenvector as it turns
     climb:  theta + rate * grad J                            until |grad J| < flat
@@ -9,8 +9,8 @@ tables J is exact and nothing is played; elsewhere J is estimated from sampled e
 
     J(theta) = E [ p_theta(tau) / p(tau) * (R(tau) - mean R) ],
 
-whose gradient and Hessian at the policy that played are unbiased and noisy. All members start at
-the same point; which ridge one takes at each saddle are the digits of its number.
+whose gradient and Hessian at the policy that played are unbiased but noisy. All members start at
+the same point; the digits of a member's number say which ridge it takes at each saddle.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,9 +37,9 @@ from rspo.rollout.collector import Collector
 
 
 class Ride(eqx.Module):
-    """Where a member is on its way."""
+    """The state of a member."""
 
-    number: Array  # [] its own
+    number: Array  # [] of the member
     riding: Array  # [] whether along a ridge, or up the gradient
     direction: Array  # [D] of the ridge
     saddles: Array  # [] how many it has left
@@ -50,19 +50,18 @@ class RidgeRider(Method):
     """Settings of Ridge Rider."""
 
     ridges: Count = 1
-    """Eigenvectors to follow from a saddle, those of the largest curvature; each has two
+    """Number of eigenvectors of largest curvature to follow from a saddle; each has two
     directions."""
     step: Positive = 0.1
     """Length of a step along a ridge."""
     learning_rate: Positive = 1.0
-    """Of the steps up the gradient."""
+    """Learning rate of gradient ascent."""
     curved: Positive = 0.05
-    """The curvature from which on there is a ridge."""
+    """The smallest curvature of a ridge."""
     flat: Positive = 0.05
     """The norm of the gradient below which a point is a saddle, if it has a ridge."""
     products: Count = 16
-    """Products with the Hessian that find its eigenvectors, at most as many as there are
-    weights."""
+    """Hessian-vector products to find eigenvectors, at most the number of weights."""
 
     kind: ClassVar[Kind] = "tabular"
     memories: ClassVar[bool] = False
@@ -121,7 +120,7 @@ class RidgeRider(Method):
         return policy, ride, metrics
 
     def _next(self, ride: Ride, spectrum: Spectrum, gradient: Array) -> tuple[Ride, Array]:
-        """What to do at this point, and the curvature that decided."""
+        """The next move at this point, and the curvature that decided it."""
         base = 2 * self.ridges
         digit = ride.number // base**ride.saddles % base
         same = jnp.abs(spectrum.overlap).argmax()
@@ -139,7 +138,7 @@ class RidgeRider(Method):
 
 
 def exact_return(tables: Tables, horizon: int, policy: Policy) -> Array:
-    """J of a policy: the rewards of all steps, weighted by where it then is."""
+    """J of a policy: the rewards of all steps, weighted by state visitation probabilities."""
     doing = jnp.exp(policy(View(jnp.asarray(tables.obs))).log_probs)  # type: ignore[union-attr]
     moves = jnp.einsum("sa,sat->st", doing, tables.transition)
     pays = (doing * tables.reward).sum(-1)
@@ -151,8 +150,8 @@ def exact_return(tables: Tables, horizon: int, policy: Policy) -> Array:
 
 
 def sampled_return(played: Trajectory, policy: Policy) -> Array:
-    """The same from episodes, but for a constant: by how much likelier each has become since it was
-    played."""
+    """The same from episodes, up to a constant, with importance weights relative to the policy
+    that played."""
     log_prob = policy(played.view).log_prob(played.action) * played.counted
     change = log_prob.sum((0, 2))
     gain = played.returns.mean(-1) - played.returns.mean()
@@ -169,7 +168,7 @@ def _any_direction(size: int) -> Array:
 
 
 def _init(setup: Setup, keys: Array) -> TrainState:
-    """All at the point where everything is left to chance."""
+    """All members at the uniformly random policy."""
     spec, members = setup.spec, setup.plan.members
     space = spec.action_space
     net = MLP((jnp.zeros((spec.obs_size, space.n)),), (jnp.zeros(space.n),))
@@ -191,7 +190,7 @@ def _play(
     tables = collect.env.tables()
     if tables is not None:
         return jax.tree.map(jnp.asarray, tables)
-    # One episode a column: a likelihood is that of the episode whose return it goes with.
+    # One episode per column, so that likelihoods and returns belong to the same episode.
     padding: Padding = "count" if settings.padding == "count" else "drop"
     episodes = settings.batch // setup.spec.horizon
 

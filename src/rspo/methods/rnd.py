@@ -1,12 +1,12 @@
 """Random network distillation (RND; Burda et al., 2019), a baseline of the paper: PPO that is also
-paid for states that it has seldom seen.
+paid for rarely seen states.
 
     r_int(s) = | f(s) - g(s) |^2 / 2 / sigma
 
 f is a random network that never learns, g learns to predict it where the policy goes, and sigma is
-the running deviation of the discounted sum of these rewards. The stream of intrinsic rewards is
-endless, with a value head of its own: what is new after an episode counts too. It knows nothing of
-the kept policies: k policies are k restarts.
+the running standard deviation of the discounted sum of these rewards. The stream of intrinsic
+rewards is endless, with its own value head: novelty after an episode counts too. It ignores the
+kept policies: k policies are k restarts.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ FEATURES = 32  # numbers of a state that are predicted
 
 
 class Novelty(eqx.Module):
-    """The two networks, and what they have seen so far."""
+    """The two networks, and their running statistics."""
 
     target: MLP
     predictor: MLP
@@ -52,15 +52,15 @@ class RND(Method):
     """Settings of RND."""
 
     coefficient: float = 1.0
-    """Weight of the intrinsic stream's normalised advantage beside the task's."""
+    """Weight of the intrinsic stream's normalised advantage relative to the task's."""
     hidden: Count = 64
     """Units of the one hidden layer of either network."""
     learning_rate: Positive = 1e-3
-    """Of the predictor, by Adam."""
+    """Learning rate of the predictor (Adam)."""
     steps: Count = 4
-    """Gradient steps of the predictor with every update."""
+    """Gradient steps of the predictor per update."""
     discount: Share = 0.99
-    """Of the sum of errors whose deviation is the scale."""
+    """Discount of the sum of errors whose standard deviation is the scale."""
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
         return ("episodic", "endless")
@@ -84,7 +84,7 @@ class RND(Method):
 
     def error(self, state: Novelty, data: Trajectory) -> tuple[Array, Novelty]:
         """|f(s) - g(s)|^2 / 2 of the state after each step, [T, N, A], 0 after an early end; and
-        what was seen by now."""
+        the updated statistics."""
         reached = visited(data)
         state = eqx.tree_at(
             lambda own: own.states, state, state.states.update(reached.state, reached.counted)
@@ -129,7 +129,7 @@ class RND(Method):
 
 
 def visited(data: Trajectory) -> Visited:
-    """Where an episode gives way to the next one, the state after its last step is the next one's
+    """Where an episode is followed by another, the state after its last step is the next one's
     first."""
     state = jnp.concatenate([data.view.obs[1:], data.last.obs[None]])
     return Visited(state, (data.counted & data.live[..., None]).astype(state.dtype))

@@ -42,12 +42,12 @@ class RPG(Method):
     """Settings of RPG."""
 
     candidates: Numbers = ()
-    """Weights of the features for the first policies, all in a row: those of the first one, then
-    those of the second one, and so on. Policies after these get random ones."""
+    """Weights of the features for the first policies, concatenated: those of the first policy,
+    then those of the second, and so on. Later policies get random ones."""
     largest: Positive = 5.0
     """Random weights are drawn uniformly between minus this and this."""
     finetune: Share = 0.25
-    """Last part of a round, in which a policy learns the true reward; 0: never."""
+    """Last fraction of a round, in which a policy learns the true reward; 0: never."""
 
     needs: ClassVar[tuple[Need, ...]] = ("features",)
     tuned: ClassVar[Mapping[str, Settings]] = {
@@ -63,7 +63,7 @@ class RPG(Method):
         return ("episodic", "episodic")
 
     def init(self, setup: Setup, key: Array) -> Array:
-        """The weights for each number of kept policies, up to the round that fills their places."""
+        """The weights for each number of kept policies, up to the round that fills all slots."""
         size, count = setup.spec.features, len(self.candidates)
         if size == 0 or count % size:
             raise InputError(

@@ -38,45 +38,45 @@ class RSPO(Method):
     """Intrinsic rewards per rejected trajectory; weighted by the batch's rejection rate; or always,
     with no filter."""
     rejected: Literal["zero", "mask"] = "zero"
-    """A rejected trajectory earns task reward 0 (the paper), or is left out of the task's loss (the
-    authors' code)."""
+    """A rejected trajectory earns task reward 0 (the paper), or is masked out of the task's loss
+    (the authors' code)."""
     paid: Literal["step", "end"] = "step"
-    """The task's reward comes step by step (the paper), or all of it with the last step of its
-    episode. Acceptance is only decided there: a step that decides it is then credited with all that
-    it saves, past rewards too."""
+    """The task's reward is paid step by step (the paper), or entirely at the last step of its
+    episode, where acceptance is decided: a step that decides it is then credited with past rewards
+    too."""
     streams: Literal["single", "grouped", "per-reference"] = "single"
     """One summed reward (the paper's equation); one value head for the task and one for each kind
     of intrinsic reward; or one for each kind and each kept policy (the authors' code). Each
     stream's advantage is normalised."""
     release: Share = 0.0
-    """Last part of an iteration, in which the filter is lifted, and without one the intrinsic
-    reward is over: a policy in the basin of a new strategy converges to it undisturbed, and one
-    that only keeps to the boundary slides back and is seen to. 0: never (the paper)."""
+    """Last fraction of an iteration, without the filter and, if there is none, without intrinsic
+    rewards: a policy in the basin of a new strategy converges to it undisturbed, and one that
+    merely stays at the boundary visibly slides back. 0: never (the paper)."""
     ungated: Share = 0.0
-    """First part of an iteration, in which the reward-driven intrinsic reward counts whatever is
-    accepted, as in a path of the authors' code: a start towards unusual rewards, which unusual
-    moves alone may not lead to. 0: never (the paper)."""
+    """First fraction of an iteration, in which the reward-driven intrinsic reward counts
+    regardless of acceptance, as in a path of the authors' code: it leads to unusual rewards that
+    unusual actions alone may miss. 0: never (the paper)."""
     ungated_every: Annotated[int, Within(1, 10**4)] = 1
-    """Only with 1, 1 + this, 1 + twice this ... kept policies does an iteration have such a first
-    part; the others are the paper's, so that strategies to which unusual rewards do not lead are
-    found as well."""
+    """Only iterations with 1, 1 + this, 1 + twice this ... kept policies have such a first part;
+    the others follow the paper, so that strategies without unusual rewards are found as well."""
     predictor_hidden: int = 64
     """Width of the reward predictor's two hidden layers."""
     predictor_training: Literal["after", "during"] = "after"
     """When the predictor learns: after its iteration from the finished policy's episodes (the
-    paper), or one step with every update from the policy on its way (the authors' code)."""
+    paper), or one step per update during training (the authors' code)."""
     predictor_steps: int = 500
     """Gradient steps of a predictor that learns after its iteration."""
     predictor_learning_rate: float = 1e-3
     predictor_data: Literal["own", "mixed"] = "own"
-    """What it then learns from: the finished policy's episodes, or half of them from random
-    play."""
+    """What it then learns from: the finished policy's episodes, or a mix of half those and half
+    random play."""
     error_scale: Literal["none", "batch"] = "none"
-    """Prediction errors as they are (the paper), or over the larger of mean and deviation of their
-    discounted sum in the batch (after the authors' code, which keeps a running one)."""
+    """Prediction errors unscaled (the paper), or divided by the larger of mean and standard
+    deviation of their discounted sum in the batch (similar to the authors' code, which keeps a
+    running one)."""
 
-    # The paper uses no intrinsic reward in 4-Goals. In the stag-hunt games cooperation did not grow
-    # with its own choices, and nobody chased the monster (docs/experiments.md).
+    # The paper uses no intrinsic reward in 4-Goals. In the stag-hunt games, with the paper's own
+    # choices, cooperation did not grow and no policy chased the monster (docs/experiments.md).
     tuned: ClassVar[Mapping[str, Settings]] = {
         "four-goals": {"method": {"lambda_b": 0.0}},
         "four-goals-hard": {"method": {"release": 0.25}},
@@ -193,8 +193,8 @@ class RSPO(Method):
     def _prediction_error(
         self, trajectory: Trajectory, references: References, gate: Array
     ) -> Array:
-        """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]; where a reference rejects nothing, it is not
-        needed and 0."""
+        """|f(s_t, a_t; psi_j) - r_t|^2: [T, N, A, R]; not computed, and 0, for references that
+        reject nothing."""
         rejects = (gate > 0).any((0, 1))
         error = references.each(lambda _, model, samples: model.error(samples), trajectory, rejects)
         if references.measure.cap is not None:
@@ -205,20 +205,19 @@ class RSPO(Method):
         return error
 
     def _gate(self, phi_j: Array, mask: Array) -> Array:
-        """What the intrinsic reward of reference j counts for: 1 - phi_j, smoothed or not."""
+        """The weight of reference j's intrinsic reward: 1 - phi_j, smoothed or not."""
         match self.switch:
             case "hard":
                 gate = 1.0 - phi_j
             case "smooth":
-                # The mean of what is rejected, not 1 - the mean: that one can round to a little
-                # below 0.
+                # The mean of 1 - phi, not 1 - the mean, which can round to slightly below 0.
                 gate = jnp.broadcast_to((1.0 - phi_j).mean((0, 1)), phi_j.shape)
             case "off":
                 gate = jnp.ones(phi_j.shape)
         return jnp.where(mask, gate, 0.0)
 
     def _task(self, reward: Array, phi: Array) -> tuple[Array, Array]:
-        """The task's stream and its weight, [T, N, A] each."""
+        """The task's stream and its weight, each [T, N, A]."""
         if self.switch == "off":
             return reward, jnp.ones_like(reward)
         if self.rejected == "zero":
@@ -258,8 +257,8 @@ class RSPO(Method):
     def remember(
         self, state: Any, policy: Policy, play: Callable[[Any, Array], Trajectory], key: Array
     ) -> Any:
-        """The reward predictor, fitted on the finished policy's trajectories if that is yet to be
-        done."""
+        """The reward predictor, fitted to the finished policy's trajectories unless it already
+        was."""
         if self.lambda_r == 0:
             return ()
         if self.predictor_training == "during":
@@ -273,7 +272,7 @@ class RSPO(Method):
 
 
 def paid_at_the_end(trajectory: Trajectory) -> Array:
-    """The rewards of every episode added up, at its last step: [T, N, A]."""
+    """The summed rewards of every episode, at its last step: [T, N, A]."""
     ends = (trajectory.live & trajectory.ended).at[-1].set(trajectory.live[-1])
 
     def step(owed: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:

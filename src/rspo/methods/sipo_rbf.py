@@ -1,10 +1,10 @@
-"""SIPO with a Gaussian kernel: a state pays the more, the fewer states of a kept policy are near.
+"""SIPO with a Gaussian kernel: a state pays more the fewer states of a kept policy are nearby.
 
     r_j(s) = -scale * log( mean_{s' of pi_j} exp(-|s - s'|^2 / (2 width dim)) + 1e-5 )
     A = A_task + sum_j l_j A_j
 
-States are scaled to [-1, 1] by what was seen so far. Each r_j is a stream with a value head of its
-own; l_j and what they follow: `rspo.methods.state_distance`.
+States are scaled to [-1, 1] by the range seen so far. Each r_j is a stream with its own value
+head; for the multipliers l_j see `rspo.methods.state_distance`.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from rspo.methods.state_distance import (
     with_memory,
 )
 
-LEAST = 1e-5  # what keeps the logarithm finite: no state pays more than 11.5 times the scale
+LEAST = 1e-5  # keeps the logarithm finite: no state pays more than 11.5 times the scale
 
 
 class Watch(eqx.Module):
@@ -46,9 +46,9 @@ class SIPORBF(StateDistance):
     """How far from every kept policy a policy must be: the mean of r_j over its steps, before
     scaling."""
     scale: Positive = 0.05
-    """Of r_j; with the rate and the horizon it decides how fast multipliers move."""
+    """Scale of r_j; with the rate and the horizon it determines how fast multipliers move."""
     width: Positive = 0.02
-    """Of the kernel, for each number of a state."""
+    """Width of the kernel, per state dimension."""
 
     tuned: ClassVar[Mapping[str, Settings]] = {
         "four-goals": {"method": {"delta": 3.1, "width": 0.005, "scale": 0.5}},
@@ -83,7 +83,7 @@ class SIPORBF(StateDistance):
         return Score(reward, jnp.broadcast_to(weight, reward.shape), metrics)
 
     def distance(self, state: Watch, data: Trajectory, rivals: References) -> tuple[Array, Bounds]:
-        """r_j of every step, [T, N, A, R], 0 where nothing is kept; and the bounds of states."""
+        """r_j of every step, [T, N, A, R], 0 in empty slots; and the bounds of states."""
         data, kept, bounds = on_one_scale(state.bounds, data, rivals)
         return with_memory(rivals, kept).each(self._reward, data, rivals.mask), bounds
 

@@ -4,8 +4,8 @@
     w_t = E_{s' of pi_j} f_j(s') - f_j(s_t)          r_j(t) = w_t - w_{t-1}       w_{-1} = 0
     r   = r_task + 5 sum_j l_j r_j
 
-Summed over an episode r_j is the w of its last state. Rewards are added in one stream, as in the
-code of its authors; l_j and what they follow: `rspo.methods.state_distance`.
+Summed over an episode, r_j is the w of its last state. Rewards are added in one stream, as in its
+authors' code; for the multipliers l_j see `rspo.methods.state_distance`.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from rspo.methods.state_distance import (
 
 
 class Critics(eqx.Module):
-    """One per place for a kept policy, leaves [R, ...]."""
+    """One per slot for a kept policy, leaves [R, ...]."""
 
     duals: Duals
     bounds: Bounds
@@ -52,23 +52,23 @@ class SIPOWD(StateDistance):
     """How far from every kept policy a policy must be: the Wasserstein distance per step of an
     episode, by the critic."""
     rate: Positive = 0.1
-    """By how much a multiplier follows its constraint in one update."""
+    """Step size of the multipliers per update."""
     scale: Positive = 5.0
-    """Of r_j where it is added to the task's reward."""
+    """Scale of r_j when added to the task's reward."""
     hidden: Count = 256
     """Units of a critic's hidden layer."""
     learning_rate: Positive = 4e-4
-    """Of the critics, by RMSprop."""
+    """Learning rate of the critics (RMSprop)."""
     clip: Positive = 0.01
-    """No weight of a critic is larger than this: what makes it a measure of distance."""
+    """Upper bound of a critic's weights, which makes it a measure of distance."""
     critic_steps: Count = 10
-    """Gradient steps of the critics with every update, each on as many states as are kept."""
+    """Gradient steps of the critics per update, each on as many states as are kept."""
 
     tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"delta": 0.02}}}
 
     def init(self, setup: Setup, key: Array) -> Critics:
         size, places, hidden = setup.spec.obs_size, setup.capacity, self.hidden
-        # Within the bounds that steps keep to.
+        # Within the clipping bounds.
         weights = tuple(
             jax.random.uniform(own, shape, minval=-self.clip, maxval=self.clip)
             for own, shape in zip(
@@ -95,7 +95,7 @@ class SIPOWD(StateDistance):
     def intrinsic(
         self, state: Critics, data: Trajectory, rivals: References
     ) -> tuple[Array, Bounds]:
-        """r_j of every step, [T, N, A, R], 0 where nothing is kept; and the bounds of states."""
+        """r_j of every step, [T, N, A, R], 0 in empty slots; and the bounds of states."""
         scaled, kept, bounds = on_one_scale(state.bounds, data, rivals)
         level = jax.vmap(lambda critic, states: critic(states).mean())(state.critic, kept)
 
@@ -124,7 +124,7 @@ class SIPOWD(StateDistance):
     def _learned(
         self, state: Critics, bounds: Bounds, data: Trajectory, kept: Array, key: Array
     ) -> tuple[MLP, Any]:
-        """The critics after some steps, and their optimisers."""
+        """The critics after some steps, and their optimiser states."""
 
         def widened(critic: MLP, kept: Array, own: Array) -> Array:
             return critic(own).mean() - critic(kept).mean()  # minus the distance

@@ -3,8 +3,8 @@ of the paper).
 
     r = r_task + alpha [ R(tau) >= R* - epsilon |R*| ] (log q(z | s) + log k)
 
-One policy is given one of k latents z before an episode. Where an episode is nearly as good as the
-expert's return R*, it is paid for states that tell which latent it was given.
+One policy is given one of k latents z before an episode. An episode that is nearly as good as the
+expert's return R* is paid for states that reveal its latent.
 """
 
 import math
@@ -23,11 +23,11 @@ from rspo.methods.discriminator import Guessing, evenly, fit, from_states, init_
 from rspo.methods.episodes import for_everyone, own_return
 from rspo.methods.references import References
 
-FORGET = 0.1  # of the running mean return with every update
+FORGET = 0.1  # of the running mean return, per update
 
 
 class Learners(eqx.Module):
-    """What SMERL learns on the side."""
+    """SMERL's own learners."""
 
     guessing: Guessing
     expert: Array  # [] R*
@@ -42,16 +42,16 @@ class SMERL(Method):
     alpha: float = 10.0
     """Weight of the reward for telling latents apart."""
     epsilon: float = 0.1
-    """How far a return may be below the expert's, in parts of its size."""
+    """How far a return may be below the expert's, as a fraction of it."""
     expert: Annotated[float | None, Within(-math.inf)] = None
-    """The expert's return R*. If it is not given, the first k-th part of training, a single
-    policy's share, is on the task's reward alone, and its mean return in the end is R*."""
+    """The expert's return R*. By default the first k-th of training, a single policy's share, uses
+    the task's reward alone, and its final mean return is R*."""
     hidden: Count = 64
     """Width of the discriminator's two hidden layers."""
     steps: Count = 4
-    """Gradient steps of the discriminator with every update."""
+    """Gradient steps of the discriminator per update."""
     learning_rate: Positive = 3e-3
-    """The discriminator's."""
+    """Learning rate of the discriminator."""
 
     kind: ClassVar[Kind] = "latent"
 

@@ -4,7 +4,7 @@ Distance Information*, NeurIPS 2023, by the group of the paper).
     max J(pi)  subject to  D(pi, pi_j) >= delta  for every kept policy j
 
 D compares states, not actions: different actions may reach the same states. A multiplier per kept
-policy weighs its distance and follows the constraint by gradient descent-ascent:
+policy weights its distance and follows the constraint by gradient descent-ascent:
 
     l_j <- clip( l_j + rate * (delta T - return_j), 0, largest )        return_j = sum_t r_j(s_t)
 """
@@ -29,20 +29,20 @@ NOTHING_SEEN = 1e9
 
 
 class Bounds(eqx.Module):
-    """Between which numbers states lie, [O] each, as far as they have been seen."""
+    """The range of the states seen so far, [O] each."""
 
     low: Array
     high: Array
 
     def with_states(self, states: Array, counted: Array) -> "Bounds":
-        """After states [..., O], of which those count that `counted` [...] says."""
+        """Extended by states [..., O]; `counted` [...] says which ones count."""
         axes, counted = tuple(range(states.ndim - 1)), counted[..., None]
         low = jnp.where(counted, states, NOTHING_SEEN).min(axes)
         high = jnp.where(counted, states, -NOTHING_SEEN).max(axes)
         return Bounds(jnp.minimum(self.low, low), jnp.maximum(self.high, high))
 
     def scaled(self, states: Array) -> Array:
-        """To [-1, 1]; a number that is always the same becomes -1."""
+        """Scaled to [-1, 1]; a constant dimension becomes -1."""
         return 2 * (states - self.low) / jnp.maximum(self.high - self.low, 1e-6) - 1
 
 
@@ -51,7 +51,7 @@ def no_bounds(size: int) -> Bounds:
 
 
 class Duals(eqx.Module):
-    """The multipliers, and how many updates they still wait at 0."""
+    """The multipliers, and for how many more updates they stay at 0."""
 
     multiplier: Array  # [R]
     wait: Array  # []
@@ -64,20 +64,20 @@ class StateDistance(Method):
     delta: float = 1.0
     """How far from every kept policy a policy must be, per step."""
     rate: Positive = 0.01
-    """By how much a multiplier follows its constraint in one update."""
+    """Step size of the multipliers per update."""
     largest: Positive = 10.0
     """Upper bound of a multiplier."""
     warmup: Share = 0.05
-    """First part of a round, in which multipliers stay at 0."""
+    """First fraction of a round, in which multipliers stay at 0."""
     states: Count = 256
-    """States that are kept of a finished policy."""
+    """States kept from each finished policy."""
 
     def init_duals(self, setup: Setup) -> Duals:
         wait = jnp.asarray(round(self.warmup * setup.updates), jnp.int32)
         return Duals(jnp.zeros(setup.capacity), wait)
 
     def raised(self, duals: Duals, gap: Array, mask: Array) -> Duals:
-        """The multipliers after an update in which the constraints lacked `gap` [R]."""
+        """The multipliers after an update in which the constraints fell short by `gap` [R]."""
         raised = jnp.clip(duals.multiplier + self.rate * gap, 0.0, self.largest)
         multiplier = jnp.where(mask & (duals.wait == 0), raised, duals.multiplier)
         return Duals(multiplier, jnp.maximum(duals.wait - 1, 0))
@@ -93,7 +93,7 @@ class StateDistance(Method):
 
 
 def drawn_states(trajectory: Trajectory, count: int, key: Array) -> Array:
-    """Of the steps that count: [count, O]."""
+    """Random states among the counted steps: [count, O]."""
     counted = jnp.asarray(trajectory.counted).ravel()
     seen = jnp.asarray(trajectory.obs)
     chosen = jax.random.choice(key, counted.size, (count,), p=counted / counted.sum())
@@ -103,8 +103,8 @@ def drawn_states(trajectory: Trajectory, count: int, key: Array) -> Array:
 def on_one_scale(
     bounds: Bounds, data: Trajectory, rivals: References
 ) -> tuple[Trajectory, Array, Bounds]:
-    """A batch with scaled observations, the kept states [R, K, O] by the same scale, and the bounds
-    of all of them."""
+    """A batch with scaled observations, the kept states [R, K, O] on the same scale, and the
+    bounds of both."""
     bounds = bounds.with_states(data.obs, data.counted)
     mask = jnp.broadcast_to(rivals.mask[:, None], rivals.memory.shape[:2])
     bounds = bounds.with_states(rivals.memory, mask)

@@ -33,12 +33,12 @@ class TrajDiv(Method):
     gamma: Share = 0.9
     """Discount of an action by its distance in time; the paper's grid is 0.1, 0.5 and 0.9."""
     samples: Count = 512
-    """Steps of each member that one gradient of the divergence is made of: as many whole episodes
-    as they are enough for, or so much of one. Every member looks at those of all the others."""
+    """Steps per member in one gradient of the divergence: as many whole episodes as fit, or part
+    of one. Every member is evaluated on those of all the others."""
 
     kind: ClassVar[Kind] = "population"
     whole_episodes: ClassVar[bool] = True
-    # There a gradient step is of an eighth of a batch, and there are ten times as many.
+    # There a gradient step uses an eighth of a batch, and there are ten times as many steps.
     tuned: ClassVar[Mapping[str, Settings]] = {"robots": {"method": {"samples": 64}}}
     paper: ClassVar[Mapping[str, Settings]] = tuned
 
@@ -65,7 +65,7 @@ class TrajDiv(Method):
         )
 
     def _part(self, samples: Samples, longest: int, key: Array) -> Samples:
-        """Some of a member's episodes [E, T], chosen by the key, each `longest` steps at most."""
+        """Some of a member's episodes [E, T], chosen by the key, each at most `longest` steps."""
         episodes, steps = samples.reward.shape
         which_key, cut_key = jax.random.split(key)
         which = jax.random.permutation(which_key, episodes)[: max(1, self.samples // steps)]
@@ -83,15 +83,15 @@ def divergence(log_probs: Array, own: Array, samples: Samples, gamma: float) -> 
     same = (episode[:, :, None] == episode[:, None]) & samples.counted[:, None]
     kernel = jnp.where(same, gamma ** jnp.abs(time[:, None] - time), 0.0)  # [E, T, T]
     log_d = jnp.einsum("etu,peu->pet", kernel, log_probs)
-    # By differences from one's own: sums of logarithms are large, what is left of them small.
+    # Relative to the member's own: the sums of logarithms are large, their differences small.
     log_mean = jax.nn.logsumexp(log_d - log_d[own], axis=0) - jnp.log(log_probs.shape[0])
     return jnp.where(samples.counted, -log_mean, 0.0)
 
 
 def _surrogate(log_probs: Array, own: Array, samples: Samples, gamma: float) -> Array:
-    """What has the gradient of a member's part of the divergence, over the number of steps as PPO's
-    has it: an action is credited with its episode's divergence, less what is usual, by the score
-    function; and the divergence of given episodes depends on the members itself."""
+    """A surrogate with the gradient of a member's part of the divergence, divided by the number of
+    steps as in PPO: by the score function an action is credited with its episode's divergence
+    minus the mean; and the divergence of given episodes depends directly on the members."""
     counted = samples.counted
     steps = jnp.maximum(counted.sum(-1), 1)
     each = divergence(log_probs, own, samples, gamma).sum(-1) / steps  # [E]

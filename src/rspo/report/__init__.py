@@ -1,5 +1,4 @@
-"""The page that people open first, made from run folders alone. Nothing here imports JAX, plays or
-computes anew."""
+"""The report pages, made from run folders alone. Nothing here imports JAX or plays episodes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from rspo.runs import store
 
 
 def write_report(folder: Path, path: Path | None = None) -> Path:
-    """`report.html` in a run folder, from what else is in it; or the same elsewhere."""
+    """Write `report.html` into a run folder, from its other files; or to another path."""
     path = path or folder / "report.html"
     store.write(path, run_page(read_run(folder)).encode())
     return path

@@ -1,4 +1,4 @@
-"""Recorded episodes on their way into the page, as many as fit."""
+"""Recorded episodes as data for the page, as many as fit."""
 
 import base64
 import math
@@ -11,13 +11,13 @@ from rspo.report.still import film_id
 from rspo.text import printable
 
 BUDGET = 3_500_000  # characters of all animations of a page together
-MARGIN = 1.15  # a little more than what is ever there is drawn
+MARGIN = 1.15  # around the drawn area
 SMALLEST = 0.1  # half of a side
 TYPES = {"i": "<i2", "u": "<u2", "f": "<f4"}
 
 
 def animations(run: RunFolder) -> dict[str, Any]:
-    """What the player in the page reads."""
+    """The data for the player in the page."""
     shown = [
         strategy
         for strategy in run.strategies
@@ -31,8 +31,8 @@ def animations(run: RunFolder) -> dict[str, Any]:
 
 
 def _extent(shown: list[Found]) -> float:
-    """Half the side of the square that holds every greedy episode, the same for all strategies; a
-    sampled one that goes further is drawn smaller."""
+    """Half the side of the square that contains every greedy episode, the same for all strategies;
+    a sampled one that goes further is scaled down."""
     most = SMALLEST
     for strategy in shown:
         assert strategy.episodes is not None
@@ -75,8 +75,8 @@ def _strategy(strategy: Found, budget: int) -> dict[str, Any]:
 
 
 def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
-    """Greedy and sampled ones in turn until the room is used up, at least one; then in their own
-    order."""
+    """Greedy and sampled ones alternately until the budget is used up, at least one; then in their
+    original order."""
     assert strategy.episodes is not None
     facts = strategy.episodes["episodes"]
     modes = [
@@ -91,13 +91,13 @@ def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
         if film and len(film["data"]) > budget:
             if chosen:
                 break
-            film = {}  # what was observed is shown instead
+            film = {}  # observations are shown instead
         packed = {"total": packed["total"]} if film else packed
         size = sum(len(array["data"]) for array in packed.values()) + len(film.get("data", ""))
         if chosen and size > budget:
             break
         budget -= size
-        if film and n == 0:  # its pictures are in the still picture
+        if film and n == 0:  # the still picture already contains its frames
             film = {name: value for name, value in film.items() if name != "data"}
             film["id"] = film_id(strategy.index)
         kinds = {"kinds": [(role, printable(label)) for role, label in facts[n].get("kinds", ())]}
@@ -109,8 +109,8 @@ def _episodes(strategy: Found, budget: int) -> list[dict[str, Any]]:
 
 
 def _film(strategy: Found, n: int) -> dict[str, Any]:
-    """The pictures of an episode, all in one, where there are some. Browsers run no script in a
-    picture, whatever it holds."""
+    """The frames of an episode in one image, if there are any. Browsers run no script inside an
+    image."""
     assert strategy.episodes is not None
     facts = strategy.episodes["episodes"][n].get("film")
     if facts is None:
@@ -126,7 +126,7 @@ def _names(strategy: Found, n: int) -> list[str]:
 
 def _packed(array: np.ndarray) -> dict[str, Any]:
     kind = TYPES[array.dtype.kind]
-    with np.errstate(over="ignore"):  # of a number that has no place in any picture
+    with np.errstate(over="ignore"):  # for numbers far outside the picture
         numbers = array.astype(kind)
     return {
         "type": kind,

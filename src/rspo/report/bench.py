@@ -1,4 +1,4 @@
-"""The page of a bench: its figure, its tables, and a link to the report of every run."""
+"""The page of a bench: its figure, its tables, and links to the reports of its runs."""
 
 import base64
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ class Block:
 def bench_page(
     title: str, text: str, pictures: Sequence[str], runs: Sequence[tuple[str, str | None]]
 ) -> str:
-    """The page as text; `runs` are names with the address of each one's report, if it is there."""
+    """The page as text; `runs` are names with the address of each one's report, if it exists."""
     return render(
         "bench.html.j2",
         title=title,

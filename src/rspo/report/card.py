@@ -1,4 +1,4 @@
-"""A strategy as a card: what it is called, what it earns, how new it is, what it does."""
+"""A strategy as a card: its name, its return, how new it is, what it does."""
 
 import itertools
 import re
@@ -15,8 +15,7 @@ from rspo.report.learning import curves, switches
 from rspo.report.reading import Found, RunFolder
 from rspo.report.still import still
 
-# Numbers behind a name that are parts of one thing are drawn as that: a grid's cells, a
-# distribution's shares.
+# Statistics that belong together are drawn together: a grid's cells, a distribution's shares.
 CELL = re.compile(r"[^()]+\(\d{1,3},\d{1,3}\)")
 SHARE = re.compile(r"P\(([^()=]+)=(\d{1,3})\)")
 
@@ -29,14 +28,14 @@ class Bars:
     count: int
     drawing: str
     ends: tuple[str, str]
-    """What to write below the first and the last."""
+    """Labels below the first and the last bar."""
 
 
 def card(
     run: RunFolder, strategy: Found, shown: int, extent: float, *, filmed: bool = False
 ) -> dict[str, Any]:
-    """A strategy as the template wants it; `shown` of its episodes are in the page, and drawn
-    up to `extent`, or in the environment's own pictures."""
+    """A strategy as the template expects it; `shown` of its episodes are in the page, drawn up to
+    `extent` or in rendered frames."""
     found = strategy.evaluation
     sampled, drawn = found["sampled_descriptor"], curves(run, strategy)
     return {
@@ -86,7 +85,7 @@ def _novelty(run: RunFolder, strategy: Found) -> list[dict[str, Any]]:
 
 
 def _taken(strategy: Found) -> np.ndarray | None:
-    """How often each action was taken, where there is no drawing that shows what is done."""
+    """How often each action was taken, where there is no drawing."""
     if strategy.episodes is None or any(
         "kinds" in episode for episode in strategy.episodes["episodes"]
     ):
@@ -108,7 +107,7 @@ def _choices(strategy: Found) -> list[tuple[str, float]]:
 
 
 def _name(strategy: Found, kind: str, i: int) -> str:
-    """What the environment calls it, if it does."""
+    """The environment's name for it, if any."""
     names = ((strategy.episodes or {}).get("names") or {}).get(kind, ())
     return names[i] if i < len(names) else ""
 
@@ -129,7 +128,7 @@ def _forces(strategy: Found) -> list[Bars]:
 
 
 def _numbers(strategy: Found) -> list[tuple[str, float]]:
-    """Those behind the name that are not drawn."""
+    """The statistics that are not drawn."""
     drawn = lambda name: SHARE.fullmatch(name) or (CELL.fullmatch(name) and maps_of(strategy))
     return [
         (name, value) for name, value in strategy.evaluation["stats"].items() if not drawn(name)
@@ -152,7 +151,7 @@ def _distribution(name: str, values: dict[int, float]) -> Bars:
 
 
 def _bars(title: str, shares: np.ndarray, places: Sequence[str], ends: tuple[str, str]) -> Bars:
-    """One bar for each share, the largest as high as there is room."""
+    """One bar per share, scaled to the largest."""
     most = int(shares.argmax())
     said = [f"{title} {place}: {share:.0%}" for share, place in zip(shares, places, strict=True)]
     drawing = charts.columns(shares / (float(shares[most]) or 1.0), len(shares), 1, said)

@@ -1,5 +1,4 @@
-"""The page that compares runs: methods or settings side by side, seeds of the same settings taken
-together."""
+"""The page that compares runs: methods or settings side by side, grouped over seeds."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +21,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ in nothing but their seed."""
+    """Runs that differ only in their seed."""
 
     label: str
     colour: int
@@ -59,8 +58,8 @@ def _refuse_repetition(runs: Sequence[RunFolder]) -> None:
 
 
 def _groups(runs: Sequence[RunFolder]) -> list[Group]:
-    """By settings; each is called after its method and what else sets it apart from others of that
-    method."""
+    """Runs by settings; each group is labelled by its method and the settings in which it differs
+    from others of that method."""
     alike: dict[str, list[RunFolder]] = {}
     for run in runs:
         settings = {name: value for name, value in run.config.items() if name != "seed"}
@@ -93,7 +92,7 @@ def _section(env: str, groups: list[Group]) -> dict[str, Any]:
 
 
 def _found(groups: Sequence[Group]) -> str:
-    """Who did best, in one sentence; nobody, where the seeds do not tell methods apart."""
+    """The best method in one sentence; none, where the seeds do not separate them."""
     returns = {
         group: known
         for group in groups
@@ -113,7 +112,7 @@ def _found(groups: Sequence[Group]) -> str:
 
 
 def _leaders(values: Mapping[Group, Sequence[float]], what: str) -> str:
-    """Whose mean is not clearly below the greatest one."""
+    """The groups whose mean is not clearly below the greatest."""
     means = {group: float(np.mean(of)) for group, of in values.items()}
     top = values[max(means, key=lambda group: means[group])]
     level = [group for group, of in values.items() if not clearly_below(of, top)]
@@ -173,7 +172,7 @@ def _row(group: Group, run: RunFolder) -> dict[str, Any]:
 
 
 def best(run: RunFolder, name: str) -> float:
-    """The greatest of what the run's strategies return; not a number if there are none."""
+    """The greatest return of the run's strategies; NaN if there are none."""
     return max((strategy.evaluation[name] for strategy in run.strategies), default=np.nan)
 
 
@@ -200,12 +199,12 @@ def _with_interval(values: Sequence[float]) -> str:
 
 
 def _known(values: Iterable[float]) -> list[float]:
-    """Without those of runs that have no strategies yet."""
+    """Without the values of runs that have no strategies yet."""
     return [value for value in values if np.isfinite(value)]
 
 
 def _charts(groups: Sequence[Group]) -> list[Chart]:
-    """How each method fares, averaged over its seeds, as far as all of them got."""
+    """The progress of each method, averaged over its seeds, as far as all of them got."""
     curves = (
         (
             "Distinct strategies",
@@ -236,7 +235,7 @@ def _training_returns(run: RunFolder) -> np.ndarray:
 
 
 def _line(group: Group, curves: Sequence[np.ndarray], ends: tuple[float, float]) -> Line:
-    """The mean and its interval, which is cut where no run ever was: few seeds make it wide."""
+    """The mean and its interval, clipped to the range of the runs: few seeds make it wide."""
     length = min(len(curve) for curve in curves)
     mean, half = interval([curve[:length] for curve in curves])
     band = (

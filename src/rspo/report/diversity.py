@@ -1,4 +1,4 @@
-"""How different the strategies are, from what the run folder says about it."""
+"""How different the strategies are, from the files in the run folder."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from rspo.report.words import flat
 def matrix(
     run: RunFolder, cards: list[dict[str, Any]]
 ) -> list[tuple[dict[str, Any], list[dict[str, Any] | None]]]:
-    """One row a policy, one column an earlier one; None where they were not compared."""
+    """One row per policy, one column per earlier one; None where they were not compared."""
     rows = []
     for card in cards[1:]:
         against = {novelty["index"]: novelty for novelty in card["novelty"]}
@@ -44,8 +44,8 @@ def _shaded(values: np.ndarray, low: float, span: float) -> list[list[tuple[floa
 
 
 def population(run: RunFolder) -> dict[str, Any] | None:
-    """The score in `diversity.json`, its kernel between each two distinct strategies, and all that
-    it depends on."""
+    """The score in `diversity.json`, its kernel between each two distinct strategies, and
+    everything it depends on."""
     record = run.extras.get("diversity")
     if record is None:
         return None
@@ -67,7 +67,7 @@ def _name(run: RunFolder, entry: Any) -> str:
 
 
 def heatmaps(run: RunFolder) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Under each title the grid of every strategy."""
+    """The grids of all strategies, by title."""
     drawn = [(title, grid) for strategy in run.strategies for title, grid in maps_of(strategy)]
     titles = dict.fromkeys(title for title, _ in drawn)
     return [(title, [grid for other, grid in drawn if other == title]) for title in titles]

@@ -1,5 +1,5 @@
-"""What an environment drew of single strategies (`Env.pictures`), and what its own renderer made of
-them (`Env.photographs`), as pictures that the page holds in itself."""
+"""The environment's drawings of single strategies (`Env.pictures`) and its renderer's pictures of
+them (`Env.photographs`), embedded in the page."""
 
 import base64
 from typing import NamedTuple
@@ -15,11 +15,11 @@ class Drawing(NamedTuple):
     number: int
     name: str
     sources: list[str]
-    """The pictures as addresses. Browsers run no script in a picture, whatever it holds."""
+    """The pictures as data URLs. Browsers run no script inside an image."""
 
 
 def drawings(run: RunFolder) -> list[Drawing]:
-    """Of `000-gait.svg`, `000-gait.png` and the like in the run folder, by strategy; all drawings
+    """`000-gait.svg`, `000-gait.png` and the like in the run folder, by strategy; all drawings
     first, then as many photographs as fit."""
     left = BUDGET
     sources: dict[int, list[str]] = {}

@@ -7,10 +7,10 @@ import numpy as np
 from rspo.core.lines import Chart, Line, Mark, chart
 from rspo.report.reading import Found, RunFolder
 
-# a switch counts as off from the update on after which no batch is accepted less than this
+# a switch counts as off once acceptance stays at or above this
 OFF = 0.95
-FEW = 5  # policies that are called by their names where there is little room
-LONG = 0.05  # if that is not in this last part of an iteration
+FEW = 5  # maximum number of policies labelled by name
+LONG = 0.05  # unless that is in this last fraction of an iteration
 
 
 def curves(run: RunFolder, strategy: Found) -> list[Chart]:
@@ -44,21 +44,20 @@ def curves(run: RunFolder, strategy: Found) -> list[Chart]:
 
 
 def _short(one: Found, of: Sequence[Found]) -> str:
-    """Its number alone, where there are too many for their names."""
+    """Only its number, where there are too many for names."""
     return one.label if len(of) <= FEW else str(one.index)
 
 
 def switched_off(accepted: np.ndarray) -> int | None:
-    """The row from which acceptance stays at `OFF` or above, and for long enough to mean it; else
-    None."""
+    """The row from which acceptance stays at `OFF` or above for long enough; else None."""
     below = np.flatnonzero(accepted < OFF)
     first = int(below[-1]) + 1 if below.size else 0
     return first if len(accepted) - first >= max(1, LONG * len(accepted)) else None
 
 
 def _moments(run: RunFolder, strategy: Found) -> list[tuple[Found, int | None]]:
-    """For each reference the update at which its switch turned off, or None; while there was a
-    filter at all."""
+    """For each reference the update at which its switch turned off, or None; only while there was
+    a filter."""
     rows = strategy.rows[: _filtered(run, strategy)]
     if not rows or "accepted_by" not in rows[0]:
         return []

@@ -14,7 +14,7 @@ from rspo.report.render import embedded, render
 from rspo.report.words import CITATION, command, duration, fixed, flat
 from rspo.text import counted
 
-FOLDED = 8  # strategies, above which only those that are asked for show how they were learned
+FOLDED = 8  # number of strategies above which the learning curves are folded
 NO_BREAK = "\N{NO-BREAK SPACE}"
 LEGEND = {
     "agent": "discs are agents, and lines the way they go from the small rings on",
@@ -85,7 +85,7 @@ def _found(run: RunFolder) -> str:
 
 
 def _pair(run: RunFolder, counts: Mapping[int, int]) -> list[int]:
-    """The two that are side by side at first: distinct ones, if there are two."""
+    """The two that are initially side by side: distinct ones, if there are two."""
     novel = [
         strategy.index
         for strategy in run.strategies

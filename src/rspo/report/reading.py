@@ -1,5 +1,5 @@
-"""A run folder as plain values, every part checked against its checksum. Without JAX: a report
-builds in no time."""
+"""A run folder as plain values, every part checked against its checksum. Without JAX, so that
+reports build fast."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from rspo.runs import manifest, store
 from rspo.runs.clock import read_seconds
 
 Axes = dict[str, tuple[int, ...]]
-MANY = 2**20  # cells of a heat map, or bars of histograms: a page is no place for more
+MANY = 2**20  # maximum cells of a heat map, or bars of histograms
 DRAWN: Axes = {
     "place": (3,),
     "size": (2,),
@@ -26,7 +26,7 @@ DRAWN: Axes = {
 }  # axes of an episode's arrays
 OBSERVED: Axes = {"obs": (3,), "action": (2, 3), "total": (1,)}
 
-# What the pages read of each file. There may be more in it.
+# The fields that the pages read from each file. It may have more.
 
 
 class Updates(TypedDict):
@@ -157,7 +157,7 @@ class Found:
     index: int
     status: str
     reason: str
-    """Why; not known of strategies that earlier versions kept."""
+    """Why; unknown for strategies saved by earlier versions."""
     attempt: int
     threshold: float
     evaluation: dict[str, Any]
@@ -186,7 +186,7 @@ class RunFolder:
     strategies: list[Found]
     seconds: float | None
     extras: dict[str, dict[str, Any]]
-    """What other commands left there: cross-play payoffs, population diversity."""
+    """Results of other commands: cross-play payoffs, population diversity."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -208,8 +208,8 @@ class RunFolder:
 
 
 def read_run(path: Path) -> RunFolder:
-    """The run in a folder, or one sentence on what is wrong with it: no page meets a value that it
-    does not expect."""
+    """The run in a folder, or one sentence on what is wrong with it, so that no page gets
+    unexpected values."""
     record = manifest.read_manifest(path)
     return manifest.readable(partial(_run, record=record), path)
 
@@ -316,7 +316,7 @@ def _wrong(episodes: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Iterat
 
 
 def _is_film(array: np.ndarray, film: Mapping[str, int]) -> bool:
-    """Whether it is a PNG file of so many pictures below one another."""
+    """Whether it is a PNG file of this many pictures, stacked vertically."""
     width, height = film["width"], film["height"] * film["pictures"]
     data = array.tobytes()
     return (
@@ -328,7 +328,7 @@ def _is_film(array: np.ndarray, film: Mapping[str, int]) -> bool:
 
 
 def _check_references(run: RunFolder, strategy: Found) -> None:
-    """Each earlier policy has its say, in the evaluation and in every update."""
+    """Every earlier policy must have values, in the evaluation and in every update."""
     found, count = strategy.evaluation, len(run.references(strategy))
     tables = [found[name] for name in ("accepted_by", "distance", "threshold")]
     tables += [row["accepted_by"] for row in strategy.rows if "accepted_by" in row]

@@ -34,7 +34,7 @@ def environment() -> Environment:
 
 
 def render(template: str, watched: str | None = None, **values: Any) -> str:
-    """A whole page; one that is `watched` asks its server for newer versions than this."""
+    """A complete page; a `watched` one polls its server for newer versions."""
     scripts = [own("traces.js") + own("player.js"), *([own("watch.js")] if watched else [])]
     page = environment().get_template(template)
     return page.render(
@@ -48,7 +48,7 @@ def render(template: str, watched: str | None = None, **values: Any) -> str:
 
 
 def _digest(script: str) -> str:
-    """What a content security policy calls it."""
+    """Its hash for the content security policy."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 
@@ -69,7 +69,7 @@ def embedded(values: Any) -> Markup:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no word for what is not a number."""
+    """JSON has no NaN."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -78,7 +78,7 @@ def _finite(value: Any) -> Any:
 
 
 def _drawn(picture: str) -> Markup:
-    """What `rspo.core.svg` made, which escapes by itself."""
+    """Output of `rspo.core.svg`, which is already escaped."""
     return Markup(picture)
 
 

@@ -1,5 +1,5 @@
-"""A strategy's still picture, in its own colour: the way that its agents went, key frames of its
-limbs, or lanes of what it observed and did. It is there before any script runs, and on paper."""
+"""A strategy's still picture, in its own colour: the paths of its agents, key frames of its limbs,
+or lanes of observations and actions. It is visible before any script runs, and in print."""
 
 import base64
 import itertools
@@ -15,14 +15,14 @@ from rspo.report.reading import Found
 from rspo.text import shorten
 
 SIDE = 280  # of the picture, and of all lengths below
-JUMP = 0.5  # a longer step between two moments is no way that was gone
-FILMED = 3  # pictures of the environment's own side by side, and as many below one another
+JUMP = 0.5  # a longer step between two moments is a jump, not part of a path
+FILMED = 3  # rendered frames per row, and rows
 KEYS = 6  # frames, in two columns or in three
 MARGIN = 0.06  # around them, in the plane
-LANE, NAMED = 28, 90  # left of the lanes, and where these have names
-LANES = 10  # as many are as high as the picture is wide
+LANE, NAMED = 28, 90  # left margin of the lanes, without and with names
+LANES = 10  # this many lanes are as high as the picture is wide
 MOMENTS = 100  # of a lane
-FLAT = (*STRIPS, "line", "health", "shield", "shot", "splash")  # what has a length and is no limb
+FLAT = (*STRIPS, "line", "health", "shield", "shot", "splash")  # have a length but are not limbs
 OBSERVED, DONE = "o", "a"
 
 
@@ -33,8 +33,8 @@ class Still:
 
 
 def still(strategy: Found, extent: float, *, filmed: bool = False) -> Still | None:
-    """Of its first recorded episode, in the environment's own pictures if it is `filmed`; `extent`
-    is half the side of what is drawn of the plane."""
+    """The first recorded episode, in rendered frames if it is `filmed`; `extent` is half the side
+    of the drawn square."""
     if not strategy.episodes or not strategy.episodes["episodes"]:
         return None
     arrays = {
@@ -60,13 +60,12 @@ def still(strategy: Found, extent: float, *, filmed: bool = False) -> Still | No
 
 
 def film_id(index: int) -> str:
-    """By which the page finds the pictures of a strategy's first episode: they are in it once."""
+    """The element id of the frames of a strategy's first episode, which the page contains once."""
     return f"film-{index}"
 
 
 def _moments(film: dict[str, int], data: bytes, index: int) -> Still:
-    """Some of the environment's own pictures in rows, as wide and as high together as one of them
-    will be when it moves."""
+    """Some rendered frames in rows, together as large as one frame of the animation."""
     width, height, number = film["width"], film["height"], film["pictures"]
     side, high = SIDE / FILMED, SIDE / FILMED * height / width
     whole = svg.element(
@@ -115,7 +114,7 @@ class _Scene:
 
     @property
     def limbs(self) -> list[tuple[str, str]]:
-        """Role and label of all that ever has a length."""
+        """Role and label of everything that ever has a length."""
         long = (self.place != self.end).any(-1)
         return [self.kinds[kind - 1] for kind in np.unique(self.kind[long]) if kind]
 
@@ -127,8 +126,8 @@ Place = Callable[[Sequence[float]], tuple[float, float]]
 
 
 def _ways(scene: _Scene, extent: float) -> Iterator[str]:
-    """What stands around at the start, the way of each agent (or of all that moves, where there are
-    none), and where it ends."""
+    """The surroundings at the start, the path of each agent (or of everything that moves, where
+    there are none), and its end."""
     scale = SIDE / 2 / extent
     place: Place = lambda point: ((point[0] + extent) * scale, (extent - point[1]) * scale)
     yield from _backdrop(scene, place, scale)
@@ -154,20 +153,20 @@ def _ways(scene: _Scene, extent: float) -> Iterator[str]:
 
 
 def _unbroken(way: np.ndarray) -> list[np.ndarray]:
-    """The way cut where it jumps."""
+    """The path split where it jumps."""
     steps = np.hypot(*np.diff(way, axis=0).T)
     pieces = np.split(way, np.flatnonzero(steps > JUMP) + 1)
     return [piece for piece in pieces if len(piece) > 1]
 
 
 def _points(place: Place, way: np.ndarray) -> str:
-    """Without points that add nothing: those that stay."""
+    """Without repeated points."""
     places = [tuple(round(value, 1) for value in place(point)) for point in way]
     return svg.points((x, y) for (x, y), _ in itertools.groupby(places))
 
 
 def _keys(scene: _Scene) -> Iterator[str]:
-    """Moments at equal distances over the episode, row by row, as large as there is room."""
+    """Equally spaced moments of the episode, row by row, as large as possible."""
     moments = np.linspace(0, len(scene.place) - 1, KEYS).round().astype(int).tolist()
     low, high = _box(scene, moments)
     across, up = high - low
@@ -187,7 +186,7 @@ def _keys(scene: _Scene) -> Iterator[str]:
 
 
 def _box(scene: _Scene, moments: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The corners of what limbs cover in these moments, with a margin."""
+    """The bounding box of the limbs in these moments, with a margin."""
     shown = [
         (ends[moment, slot], scene.size[moment, slot])
         for moment in moments
@@ -206,7 +205,7 @@ def _limbs(scene: _Scene, moment: int, place: Place, scale: float) -> Iterator[s
         if scene.role(moment, slot)[0] == "line":
             yield _limb(ends, width, "line")
             continue
-        # A light edge around each, so that limbs that cross are told apart.
+        # A light edge around each, so that crossing limbs can be told apart.
         yield _limb(ends, width + 1.2, "edge")
         yield _limb(ends, width, "limb")
 
@@ -245,8 +244,8 @@ def _landmark(role: str, label: str, at: tuple[float, float], radius: float) -> 
 
 
 def _lanes(lanes: Sequence[tuple[str, np.ndarray]], colour: int, left: int) -> Still:
-    """What was observed and what was done over time, a lane for each number, as the player draws
-    it; their names have room to the left."""
+    """Observations and actions over time, one lane per number, as the player draws them; names are
+    on the left."""
     height = round(SIDE * max(1.0, len(lanes) / LANES))
     tall = (height - 4) / len(lanes)
     parts = []
@@ -261,7 +260,7 @@ def _lanes(lanes: Sequence[tuple[str, np.ndarray]], colour: int, left: int) -> S
             x = np.linspace(left, SIDE - 8, len(own))
             chosen = np.linspace(0, len(own) - 1, min(len(own), MOMENTS)).round().astype(int)
             way = svg.points(np.stack([x, y], -1)[chosen].round(1).tolist())
-            dash = "4 4" if agent else None  # so that one is seen below another
+            dash = "4 4" if agent else None  # so that overlapping lines are visible
             parts.append(svg.element("polyline", points=way, class_="way", stroke_dasharray=dash))
     return Still(height, svg.element("g", *parts, class_=svg.colour_class(colour)))
 
@@ -269,7 +268,7 @@ def _lanes(lanes: Sequence[tuple[str, np.ndarray]], colour: int, left: int) -> S
 def _numbers(
     array: np.ndarray, letter: str, names: Sequence[str]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Of [moment, agent] or [moment, agent, number]: each number's name and values [moment,
+    """From [moment, agent] or [moment, agent, number]: each number's name and values [moment,
     agent]."""
     array = array.reshape(*array.shape[:2], -1)
     for i in range(array.shape[2]):

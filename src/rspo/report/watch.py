@@ -1,5 +1,5 @@
-"""A run's page while it goes on, on this machine alone: served on 127.0.0.1, made anew whenever
-there is something new in the run folder. Nothing but the page is served, to nobody else."""
+"""Serves a run's page while it trains, on 127.0.0.1 only, rebuilt whenever the run folder changes.
+Nothing but the page is served."""
 
 import http.server
 import threading
@@ -16,10 +16,10 @@ from rspo.report.reading import read_run
 from rspo.runs import manifest, store
 
 HOME = "127.0.0.1"
-CONNECTIONS = 16  # at a time; a browser has six
-SECONDS = 10.0  # that a connection may be silent
+CONNECTIONS = 16  # simultaneous; a browser opens six
+SECONDS = 10.0  # before an idle connection is closed
 HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
-SHOWN = (".svg", ".png", ".json")  # files beside the strategies from which a page is made
+SHOWN = (".svg", ".png", ".json")  # files besides the strategies that a page uses
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -30,7 +30,7 @@ HEADERS = {
 
 
 class Watched:
-    """A run folder and its page, which is made once for each state of the folder."""
+    """A run folder and its page, built once for each state of the folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,7 +39,8 @@ class Watched:
         manifest.read_manifest(folder)
 
     def version(self) -> str:
-        """What changes when the page does: a strategy was added, or a picture, or the settings."""
+        """A value that changes with the page: when a strategy, a picture or the settings
+        change."""
         strategies = [name for name in store.names(self.folder / "strategies") if name.isdecimal()]
         files = [n for n in store.names(self.folder, links=True) if n.endswith(SHOWN)]
         settings = store.sha256(store.read(self.folder / "run.json"))
@@ -54,7 +55,7 @@ class Watched:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """On this machine alone, with no more threads than `CONNECTIONS`."""
+    """On this machine only, with at most `CONNECTIONS` threads."""
 
     daemon_threads = True
     request_queue_size = CONNECTIONS
@@ -80,7 +81,7 @@ class Server(http.server.ThreadingHTTPServer):
             self.free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle is no error of ours."""
+        """A browser that disconnects early is not an error."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -104,7 +105,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _answer(self) -> tuple[HTTPStatus, str, bytes]:
-        # A page of another site may not read this one by a name that leads here.
+        # Against DNS rebinding: another site must not read this page by a name that resolves here.
         port = self.server.server_port
         if self.headers.get("Host") not in (f"{HOME}:{port}", f"localhost:{port}"):
             return HTTPStatus.FORBIDDEN, TEXT, b"Only for this machine.\n"
@@ -120,7 +121,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return "rspo"
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """The terminal is for the run."""
+        """Print nothing: the terminal is for the run."""
 
 
 @contextmanager

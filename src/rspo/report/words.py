@@ -1,4 +1,4 @@
-"""What both pages say in the same words."""
+"""Texts shared by both pages."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,8 +15,8 @@ CITATION = """\
 
 
 def fixed(value: float, beside: float | None = None) -> str:
-    """A return, to three places, to one from 100 on; a spread as exactly as what it stands
-    `beside`."""
+    """A return with three decimals, or one from 100 on; a spread with the decimals of the value
+    `beside` it."""
     places = 3 if abs(value if beside is None else beside) < 100 else 1
     return f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}")
 
@@ -32,7 +32,7 @@ def duration(seconds: float | None) -> str | None:
 
 
 def flat(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Settings by their full names."""
+    """Settings by their full (dotted) names."""
     for name, value in group.items():
         if isinstance(value, dict):
             yield from flat(value, f"{prefix}{name}.")

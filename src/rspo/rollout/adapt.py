@@ -1,4 +1,4 @@
-"""Whatever a user calls an environment becomes one of rspo's two kinds here."""
+"""Converts anything that a user passes as an environment to one of rspo's two kinds."""
 
 import sys
 from typing import Any
@@ -28,7 +28,7 @@ def adapt(env: Any, horizon: int | None = None) -> AnyEnv:
     made = _made(env)
     if isinstance(made, Env | HostEnv):
         return _of_length(made, horizon)
-    with own_code(label(env), "making it", "trained in"):  # it is made again
+    with own_code(label(env), "making it", "trained in"):  # it will be made again
         adapter = _adapter(made, env, horizon)
     if adapter:
         return adapter
@@ -36,7 +36,7 @@ def adapt(env: Any, horizon: int | None = None) -> AnyEnv:
 
 
 def _own(target: str, horizon: int | None) -> AnyEnv:
-    """By a function that the user has named; other processes make it by the same name."""
+    """Made by a function that the user named; other processes make it by the same name."""
     with watching(target):
         factory = tried(target, "importing it", lambda: own(target))
     world = adapt(factory, horizon)
@@ -60,8 +60,8 @@ def _made(env: Any) -> Any:
 
 
 def _adapter(env: Any, made_by: Any, horizon: int | None) -> HostEnv | None:
-    """None if it is not Gymnasium's nor PettingZoo's. Neither is imported here: whoever has its
-    objects has done so."""
+    """None if it is neither Gymnasium's nor PettingZoo's. Neither is imported here: a caller with
+    such an object already did."""
     if (gymnasium := sys.modules.get("gymnasium")) is not None:
         from rspo.envs.adapters import gymnasium as gym_adapter
 
@@ -88,8 +88,7 @@ def _adapter(env: Any, made_by: Any, horizon: int | None) -> HostEnv | None:
 
 
 def label(env: Any) -> str:
-    """What to call it in a run folder, if nobody says. A name that is registered is only of what it
-    stands for."""
+    """Its default name in a run folder. A registered name is used only for what it stands for."""
     if isinstance(env, str):
         return env
     if isinstance(env, HostEnv) and env.name is not None:
@@ -106,7 +105,7 @@ def label(env: Any) -> str:
 
 
 def called(env: Any, name: Any) -> str:
-    """What to call it in a run folder: `name`, if the user gives one."""
+    """Its name in a run folder: `name`, if the user gives one."""
     if name is None:
         return label(env)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():

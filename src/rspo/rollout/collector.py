@@ -29,10 +29,10 @@ class Acting(Protocol):
 
 
 class Collector(abc.ABC):
-    """Plays episodes in one environment, and knows how programs that play are compiled."""
+    """Plays episodes in one environment, and knows how to compile programs that play."""
 
     compiled: bool
-    """Whether playing is part of compiled programs, so that steps are cheap."""
+    """Whether rollouts are part of compiled programs, so that steps are cheap."""
 
     def __init__(self, env: Any) -> None:
         self.env, self.spec = env, env.spec
@@ -50,9 +50,9 @@ class Collector(abc.ABC):
         latent: Any = None,
     ) -> Trajectory:
         """Play `episodes` episodes side by side from their start to the horizon; `latent`
-        [episodes, Z] is seen by the policy beside its observations.
+        [episodes, Z] is seen by the policy with its observations.
 
-        After termination an episode stands still: same observation, reward 0. With the padding
+        After termination an episode is frozen: same observation, reward 0. With the padding
         "count" those steps count in losses and likelihoods (the paper's sums compare trajectories
         of one fixed length); with "drop" only live steps do. With "restart" a new episode begins
         there instead, and every step is live.
@@ -60,13 +60,11 @@ class Collector(abc.ABC):
 
     @abc.abstractmethod
     def program(self, function: Function) -> Function:
-        """A function that plays: one compiled program, or Python around the compiled functions that
-        it calls."""
+        """A function that plays: one compiled program, or Python that calls compiled functions."""
 
     @abc.abstractmethod
     def each(self, function: Callable[[Any], Any], count: int) -> Any:
-        """`function(i)`, which plays, for i below `count`, one after the other: leaves [count,
-        ...]."""
+        """`function(i)`, which plays, for each i below `count` in turn: leaves [count, ...]."""
 
     @abc.abstractmethod
     def trainer(
@@ -76,10 +74,10 @@ class Collector(abc.ABC):
         rows: int,
     ) -> Callable[[S, Any, Any, Any], tuple[S, dict[str, Any]]]:
         """`advance(state, rivals, key, n)`: n <= rows times `learn(state, rivals, play(state, key),
-        key)`. Of the table of `rows` rows of metrics that it gives the first n are set."""
+        key)`. It returns `rows` rows of metrics, of which the first n are set."""
 
     def close(self) -> None:  # noqa: B027  (most have nothing to let go of)
-        """Let go of what it plays on."""
+        """Release its resources."""
 
     def __enter__(self) -> Self:
         return self
@@ -93,14 +91,14 @@ def collector(env: AnyEnv) -> Collector:
     if isinstance(env, HostEnv):
         from rspo.rollout.host import (
             HostCollector,
-        )  # what steps on the host needs not be loaded for games in JAX
+        )  # host code need not be loaded for games in JAX
 
         return HostCollector(env)
     return JaxCollector(env)
 
 
 class JaxCollector(Collector):
-    """Environment, policy and whatever surrounds them become one program."""
+    """Environment, policy and the code around them become one program."""
 
     env: Env
     compiled = True
@@ -199,8 +197,7 @@ class JaxCollector(Collector):
         return jax.jit(function)  # type: ignore[return-value]
 
     def each(self, function: Callable[[Any], Any], count: int) -> Any:
-        # One after the other: the episodes of one are enough to keep the cores busy, and fit their
-        # caches.
+        # In sequence: the episodes of one keep the cores busy and fit their caches.
         return jax.lax.map(function, jnp.arange(count))
 
     def trainer(
@@ -222,13 +219,12 @@ class JaxCollector(Collector):
 
             return jax.lax.fori_loop(0, count, body, (state, table))
 
-        # Placements are fixed, or a state from a checkpoint would compile the program once more
-        # than one from here.
+        # Shardings are fixed, or a state from a checkpoint would recompile the program.
         return jax.jit(advance, in_shardings=everywhere(), out_shardings=everywhere())
 
 
 def _seen(obs: Any, latent: Any) -> View:
-    """What an environment shows to each agent, with the episode's latent: leaves [N, A, ...]."""
+    """The view of each agent, with the episode's latent: leaves [N, A, ...]."""
     view = as_view(obs)
     if latent is None:
         return view

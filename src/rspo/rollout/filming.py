@@ -11,9 +11,9 @@ from rspo.envs.base import Camera, HostEnv
 def film(
     env: HostEnv, camera: Camera, played: Trajectory, n: int, moments: Collection[int]
 ) -> list[np.ndarray]:
-    """Episode n of a recorded trajectory (NumPy) once more, from its seed and by its actions: what
-    the camera sees before the first of them, or after as many as `moments` say. It ends with the
-    episode, which a world that does not follow its seed may do earlier."""
+    """Replay episode n of a recorded trajectory (NumPy) from its seed and actions: what the camera
+    sees after the numbers of actions in `moments`. It ends with the episode, perhaps earlier if
+    the environment does not follow its seed."""
     alone, pictures = np.zeros(1, np.int64), []
     camera.instances.reset(alone, played.seeds[n : n + 1])
     to_env = env.spec.action_space.to_env
@@ -34,4 +34,4 @@ def _checked(picture: object) -> np.ndarray:
     if found.ndim != 3 or found.shape[2] != 3 or found.dtype != np.uint8 or not found.size:
         kind = f"an array of {found.dtype} {found.shape}" if found.ndim else type(picture).__name__
         raise TypeError(f"render gives {kind}, but it must be colours [height, width, 3] of uint8")
-    return found.copy()  # the next one may be written over it
+    return found.copy()  # the renderer may reuse its buffer

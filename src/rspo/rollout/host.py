@@ -1,9 +1,9 @@
-"""Collecting episodes from a host environment: the same record as from a JAX environment.
+"""Collects episodes from a host environment, as the same record as from a JAX environment.
 
-Episodes are dealt in shares, one per core. Whoever plays a share asks the policy, then steps the
-instances, all the way to the horizon: none waits for another. An environment that has a name trains
-in processes, any other in threads; what is recorded for a description is played here. What comes
-out depends on the key and the number of players alone.
+Episodes are split into shares, one per core. Each worker alternates between policy and instances
+all the way to the horizon, without waiting for the others. An environment with a name runs in
+worker processes, any other in threads; episodes recorded for a description are played in this
+process. The result depends only on the key and the number of players.
 """
 
 import contextlib
@@ -34,22 +34,20 @@ from rspo.rollout.patience import Signs, watching
 from rspo.rollout.play import Record, Share, Stopped, play
 from rspo.rollout.worker import Player, to_bytes
 
-LANES = 64  # instances in one batch at most: more would only wait for each other
+LANES = 64  # maximum instances per batch: more would only wait for each other
 
 
 class HostCollector(Collector):
-    """Steps instances on the CPU: in worker processes, or in threads. What these need is made when
-    it is needed, and kept, for making it takes its time."""
+    """Steps instances on the CPU, in worker processes or in threads. These are created on first
+    use and kept, because creation is slow."""
 
     env: HostEnv
     compiled = False
 
     def __init__(self, env: HostEnv) -> None:
         super().__init__(env)
-        self.most = player_count()  # at a time, be it processes or threads
-        self.lock = (
-            threading.Lock()
-        )  # threads of the caller's take turns, but for what processes play
+        self.most = player_count()  # parallel processes or threads
+        self.lock = threading.Lock()  # the caller's threads take turns, except for worker processes
         self._batches: dict[int, list[Instances]] = {}
         self._players: list[Player] | None = None
         _COLLECTORS.add(self)
@@ -65,7 +63,7 @@ class HostCollector(Collector):
         record: bool = False,
         latent: Any = None,
     ) -> Trajectory:
-        """Arrays are NumPy's, and log-probabilities are left to who needs them."""
+        """Returns NumPy arrays, without log-probabilities."""
         env = self.env
         if padding == "restart" and not env.can_restart:
             raise InputError(
@@ -131,11 +129,9 @@ class HostCollector(Collector):
         learn: Callable[[S, Any, Any, Any], tuple[S, dict[str, Array]]],
         rows: int,
     ) -> Callable[[S, Any, Any, Any], tuple[S, dict[str, Any]]]:
-        """Python plays, and the compiled program learns, by turns."""
+        """Alternates rollouts in Python with the compiled learner."""
         learn = jax.jit(learn, in_shardings=everywhere(), out_shardings=everywhere())
-        placed = partial(
-            jax.device_put, device=everywhere()
-        )  # which takes the compiled program twice as long to do
+        placed = partial(jax.device_put, device=everywhere())  # slower inside the compiled program
 
         def advance(state: S, rivals: Any, keys: Array, count: int) -> tuple[S, dict[str, Any]]:
             learn_from, learn_keys = placed((rivals, keys))
@@ -150,7 +146,7 @@ class HostCollector(Collector):
         return advance
 
     def batches(self, lanes: int, count: int) -> list[Instances]:
-        """As many batches of this many instances each."""
+        """`count` batches of `lanes` instances each."""
         made = self._batches.setdefault(lanes, [])
         while len(made) < count:
             with own_code(self.env.title, "making it"):
@@ -158,7 +154,7 @@ class HostCollector(Collector):
         return made[:count]
 
     def players(self) -> list[Player]:
-        """A process per core; none if others cannot make this environment."""
+        """One worker process per core; none if other processes cannot make this environment."""
         if self.env.name is None:
             return []
         with self.lock:
@@ -179,7 +175,7 @@ class HostCollector(Collector):
 
     @contextlib.contextmanager
     def losing(self, players: list[Player]) -> Iterator[None]:
-        """Them all if this fails, or on Ctrl-C: nobody plays the others' shares to the horizon."""
+        """Drop all workers on failure or Ctrl-C, so that none plays its share to the horizon."""
         try:
             yield
         except BaseException:
@@ -189,7 +185,7 @@ class HostCollector(Collector):
             raise
 
     def kill(self) -> None:
-        """Processes at once, whoever holds the lock."""
+        """Kill the processes at once, without taking the lock."""
         for player in self._players or []:
             player.kill()
 
@@ -211,7 +207,7 @@ interrupt.killed_too.append(_kill_all)
 
 
 def noise_of(policy: Acting, env: HostEnv, latent: Any) -> Noise:
-    """What the policy's distribution needs in order to sample, for one episode."""
+    """The noise that the policy's distribution needs to sample, for one episode."""
     spec = env.spec
     size = None if latent is None else latent.shape[-1]
     view = View(np.zeros((1, spec.agents, spec.obs_size), np.float32))
@@ -224,13 +220,13 @@ def noise_of(policy: Acting, env: HostEnv, latent: Any) -> Noise:
 def _deal(
     shares: list[Share], play_share: Sequence[Callable[[Share], Record]], stop: Callable[[], None]
 ) -> list[Record]:
-    """Each share to one who is free, on a thread for each."""
+    """Give each share to a free worker, on one thread per share."""
     free: queue.SimpleQueue[Callable[..., Record]] = queue.SimpleQueue()
     for one in play_share:
         free.put(one)
 
     def take(share: Share) -> Record:
-        one = free.get()  # at once: there is one for every thread
+        one = free.get()  # without waiting: there is one per thread
         try:
             return one(share)
         finally:
@@ -240,14 +236,14 @@ def _deal(
         tasks = [pool.submit(take, share) for share in shares]
         try:
             return interrupt.results(tasks)
-        except BaseException:  # Ctrl-C, or a share failed: do not play the others to the horizon
+        except BaseException:  # Ctrl-C, or a share failed: stop the others too
             pool.shutdown(wait=False, cancel_futures=True)
             stop()
             raise
 
 
 def episode_seeds(key: Array, episodes: int) -> np.ndarray:
-    """The seed that each episode of a batch begins from: [N]."""
+    """The seed of each episode in a batch: [N]."""
     return np.asarray(_seeds(key, episodes), np.int64)
 
 
@@ -257,7 +253,7 @@ def _seeds(key: Array, episodes: int) -> Array:
 
 
 def trajectory_of(env: HostEnv, parts: list[Record], padding: Padding) -> Trajectory:
-    """The shares side by side."""
+    """The shares concatenated."""
 
     def join(name: str, axis: int = 1) -> Any:
         values = [getattr(part, name) for part in parts]
@@ -290,7 +286,7 @@ def trajectory_of(env: HostEnv, parts: list[Record], padding: Padding) -> Trajec
 
 
 def _end(players: list[Player], now: bool = False) -> None:
-    """At once, if need be, or if they play what nobody waits for."""
+    """End the workers, by force if need be or if they still play an unwanted share."""
     for player in players:
         player.kill() if now or player.asked else player.dismiss()
     while players:

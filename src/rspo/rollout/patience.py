@@ -1,5 +1,5 @@
-"""Names an environment that has not answered for a while. Nothing is stopped: when it answers, the
-run goes on."""
+"""Reports an environment that has not answered for a while. Nothing is stopped: the run continues
+when it answers."""
 
 import contextlib
 import math
@@ -15,7 +15,7 @@ VARIABLE, SECONDS = "RSPO_PATIENCE", 60.0
 
 
 def patience() -> float:
-    """Seconds without an answer until it is said."""
+    """Seconds without an answer until it is reported."""
     try:
         seconds = float(os.environ.get(VARIABLE, SECONDS))
     except ValueError:
@@ -24,7 +24,7 @@ def patience() -> float:
 
 
 class Signs:
-    """Of life: when the last one came."""
+    """The time of the last sign of life."""
 
     def __init__(self) -> None:
         self.last = -math.inf
@@ -35,8 +35,8 @@ class Signs:
 
 @contextlib.contextmanager
 def watching(title: str, *signs: Signs) -> Iterator[None]:
-    """Meanwhile one of these signs has to come now and then, or a line says who has not answered:
-    after a while, after twice as long, and so on."""
+    """Within this context a sign is expected regularly, or a message names the environment that
+    has not answered: after a while, after twice as long, and so on."""
     over, begun = threading.Event(), time.monotonic()
     watcher = threading.Thread(
         target=_watch, args=(title, signs, begun, over), name="rspo-patience", daemon=True

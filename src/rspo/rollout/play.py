@@ -1,5 +1,5 @@
-"""Playing one share of a host environment's episodes, from their start to the horizon: plain NumPy,
-in any process."""
+"""Plays one share of a host environment's episodes, from start to horizon: plain NumPy, in any
+process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from rspo.core.types import Padding, View, as_view
 from rspo.envs import given
 from rspo.envs.base import HostEnv, Instances
 
-# tells what is drawn for an episode's actions from what its environment draws from the same seed
+# separates the noise of an episode's actions from the environment's, which has the same seed
 ACTIONS = 1
 
 
 class Stopped(Exception):
-    """Nobody wants the rest of these episodes any more."""
+    """The rest of these episodes is no longer wanted."""
 
 
 class Share(NamedTuple):
-    """Some of the episodes, and how they are to be played."""
+    """Some of the episodes, and how to play them."""
 
     seeds: np.ndarray  # [n]
-    lanes: int  # instances, of which the first n are used
+    lanes: int  # number of instances; the first n are used
     noise: Noise  # what the policy's distribution needs, for one episode
     padding: Padding
     greedy: bool = False
@@ -35,7 +35,7 @@ class Share(NamedTuple):
 
 @dataclass
 class Record:
-    """What one share of the episodes gives, [T, n, ...]."""
+    """The record of one share of the episodes, [T, n, ...]."""
 
     view: View
     action: np.ndarray
@@ -53,7 +53,7 @@ class Record:
 def play(
     env: HostEnv, batch: Instances, policy: Any, share: Share, each_step: Callable[[], None]
 ) -> Record:
-    """A share; what the environment's own code raises is said in a sentence."""
+    """Play a share; an error in the environment's own code becomes one sentence."""
     with given.own_code(env.title):
         return play_share(env, batch, policy, share, each_step)
 
@@ -61,14 +61,14 @@ def play(
 def play_share(
     env: HostEnv, batch: Instances, policy: Any, share: Share, each_step: Callable[[], None]
 ) -> Record:
-    """A share, from its start to the horizon. `each_step` is called before each, and may raise
+    """Play a share from start to horizon. `each_step` is called before each step, and may raise
     `Stopped`."""
     return _Playing(env, batch, policy, share).to_the_horizon(each_step)
 
 
 class _Playing:
-    """The policy sees all lanes, used or not, so that sums in it are the same whoever plays
-    beside."""
+    """The policy sees all lanes, used or not, so that its sums do not depend on the other
+    lanes."""
 
     def __init__(self, env: HostEnv, batch: Instances, policy: Any, share: Share) -> None:
         spec, self.count = env.spec, len(share.seeds)
@@ -87,7 +87,7 @@ class _Playing:
         self.memory = policy.initial(share.lanes, spec.agents)
 
     def _begun(self, which: np.ndarray) -> View:
-        """New episodes in some of the instances."""
+        """Begin new episodes in some of the instances."""
         obs = self.batch.reset(which, self.seeds[which])
         view = as_view(obs)
         return View(
@@ -143,8 +143,8 @@ class _Playing:
             rows.truncated[t, which] = truncated & ~terminated
             live[which] = ~(terminated | truncated)
             rows.terminated[t] = ~live & ~rows.truncated[t]
-            # One that the environment itself cut short is not followed by another: values bootstrap
-            # from its end.
+            # An episode that the environment truncates is not followed by another: values
+            # bootstrap from its end.
             cut |= rows.truncated[t]
             if self.share.padding == "restart" and (again := np.flatnonzero(~live & ~cut)).size:
                 self.seeds[again] += 1
@@ -156,7 +156,7 @@ class _Playing:
         return rows
 
     def _forget(self, again: np.ndarray) -> None:
-        """What the policy remembers of episodes that are over."""
+        """Reset the policy's memory of finished episodes."""
         fresh = self.policy.initial(again.size, self.env.spec.agents)
         for memory, new in zip(jax.tree.leaves(self.memory), jax.tree.leaves(fresh), strict=True):
             memory[again] = new
@@ -165,7 +165,7 @@ class _Playing:
         return jax.tree.map(lambda leaf: leaf[: self.count], self.batch.state())
 
     def _empty(self) -> Record:
-        """Rows yet to be filled in."""
+        """An unfilled record."""
         spec, steps = self.env.spec, self.steps
         part = lambda cut: jax.tree.map(lambda room: room[cut][..., : self.count, :, :], self.seen)
         latent = None if self.latent is None else self.latent[: self.count]
@@ -188,7 +188,7 @@ class _Playing:
 
 def draw(noise: Noise, steps: int, seeds: np.ndarray, lanes: int) -> np.ndarray:
     """The noise for every step of the episodes of these seeds: [T, lanes, A, ...], zeros in lanes
-    without an episode. Whoever plays an episode draws its own, which depends on its seed alone."""
+    without an episode. It depends only on the episodes' seeds, so any process can draw it."""
     rows = np.zeros((steps, lanes, *noise.shape), np.float32)
     for lane, seed in enumerate(seeds.tolist()):
         rng = np.random.default_rng((seed, ACTIONS))

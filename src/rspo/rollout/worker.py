@@ -1,9 +1,8 @@
 """Worker processes: `python -m rspo.rollout.worker NAME HORIZON` makes that environment and plays
-what it is asked to.
+the requested shares.
 
 Python runs one thread at a time, so an environment that is not all C keeps one core busy, however
-many threads step it. What crosses the pipes are words as JSON and arrays as safetensors: nothing in
-them is code.
+many threads step it. Pipes carry JSON and safetensors: no code.
 """
 
 import contextlib
@@ -38,24 +37,22 @@ from rspo.errors import EnvironmentFailure, InputError, RspoError
 from rspo.rollout.patience import Signs, patience
 from rspo.rollout.play import Record, Share, play
 
-SIZES = struct.Struct("<QQ")  # of the words and of the arrays that follow
-PATIENCE = 5.0  # seconds that a process may take to end
-PLAYING: dict[str, Any] = {
-    "playing": True
-}  # says a process now and then that has not yet an answer
+SIZES = struct.Struct("<QQ")  # of the JSON and the arrays that follow
+PATIENCE = 5.0  # seconds for a process to end
+PLAYING: dict[str, Any] = {"playing": True}  # sent regularly by a process that is still working
 RECORDED = ("action", "reward", "terminated", "truncated", "live", "alive", "features")
 
 
 class Player:
-    """This side of such a process."""
+    """This side of a worker process."""
 
     def __init__(self, name: str, horizon: int) -> None:
         self.name, self.signs = name, Signs()
-        self.lock = threading.Lock()  # threads take turns to ask and to read
-        self.asked = deque[Future[Record]]()  # what was asked and is not yet read, in this order
+        self.lock = threading.Lock()  # threads take turns to send and to read
+        self.asked = deque[Future[Record]]()  # requests whose answers are not yet read, in order
         paths = os.pathsep.join(path for path in sys.path if isinstance(path, str))
         self.process = subprocess.Popen(
-            # Warnings were given here, when this process made the environment.
+            # This process already gave the warnings when it made the environment.
             [
                 sys.executable,
                 "-u",
@@ -70,21 +67,20 @@ class Player:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if sys.stderr else subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": paths},  # it finds modules where this process does
-            bufsize=0,  # what is read ahead could not be waited for
-            start_new_session=True,  # Ctrl-C is for this process, there
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # and on Windows
+            env=os.environ | {"PYTHONPATH": paths},  # same module search path as this process
+            bufsize=0,  # read-ahead data would be invisible to select
+            start_new_session=True,  # Ctrl-C is for the parent
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
         )
         self.questions = io.BufferedWriter(self.process.stdin)  # type: ignore[type-var]
 
     def knows(self, spec: Spec) -> bool:
-        """Whether the process could make the environment, and the same one; to be asked once,
-        before it plays."""
+        """Whether the process could make the same environment; call once, before it plays."""
         return self._answer()[0]["spec"] == repr(spec)
 
     def ask(self, policy: bytes, share: Share) -> Callable[[], Record]:
-        """For a share of episodes, which it plays after those asked for before, while this process
-        goes on; call what is given to wait for it."""
+        """Request a share of episodes, which it plays in order while this process continues; call
+        the returned function to wait for it."""
         future = Future[Record]()
         words = share._asdict() | {"seeds": share.seeds.tolist()}
         words["latent"] = None if share.latent is None else share.latent.tolist()
@@ -95,7 +91,7 @@ class Player:
 
     def _wait_for(self, share: Future[Record]) -> Record:
         with self.lock:
-            while not share.done():  # answers come in the order of the questions, wanted or not
+            while not share.done():  # answers come in the order of the requests, wanted or not
                 try:
                     record = _to_record(self._answer()[1])
                 except Exception as error:
@@ -105,21 +101,20 @@ class Player:
         return share.result()
 
     def dismiss(self) -> None:
-        """No more questions: it ends as a program does, and with it what its environment has
-        started."""
+        """Close its input: it exits normally, and so does what its environment has started."""
         for pipe in (self.questions, self.process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
 
     def kill(self) -> None:
-        """At once, whatever it does, and all that it has started."""
+        """Kill it at once, with everything that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL) if hasattr(
                 os, "killpg"
             ) else self.process.kill()
 
     def wait(self) -> None:
-        """For its end, after one of those; not for long."""
+        """Wait briefly for its end, after `dismiss` or `kill`."""
         try:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -143,13 +138,13 @@ class Player:
 
 
 def to_bytes(policy: Policy) -> bytes:
-    """As players get it: once for all of them, so that the last need not wait while the first
-    already plays."""
+    """A policy as players get it: serialised once for all, so that the last does not wait while
+    the first already plays."""
     return _packed(to_arrays(policy))
 
 
 def _of_record(rows: Record) -> dict[str, np.ndarray]:
-    """What was played, as named arrays."""
+    """A record as named arrays."""
     flat: dict[str, np.ndarray | None] = {name: getattr(rows, name) for name in RECORDED}
     for name in ("view", "last"):
         flat |= {f"{name}.{part}": array for part, array in getattr(rows, name)._asdict().items()}
@@ -173,7 +168,7 @@ def _write(pipe: Any, words: dict[str, Any], arrays: bytes = b"") -> None:
     head = json.dumps(words).encode()
     with contextlib.suppress(
         OSError, ValueError
-    ):  # nobody is there any more: whoever waits for the answer will say so
+    ):  # the process is gone: waiting for the answer will report it
         pipe.write(SIZES.pack(len(head), len(arrays)) + head + arrays)
         pipe.flush()
 
@@ -201,7 +196,7 @@ def _exactly(pipe: Any, size: int, wait: Callable[[Any], None]) -> bytes:
 
 
 def serve(name: str, horizon: int, questions: BinaryIO, answers: BinaryIO) -> None:
-    """The other side: until there are no more questions."""
+    """The worker's side: serve requests until the input is closed."""
     from rspo.rollout.adapt import adapt
 
     try:
@@ -268,7 +263,7 @@ def _failed(error: RspoError) -> dict[str, Any]:
 
 
 class _Pulse:
-    """Tells who asked, in the middle of a share, that its steps go on."""
+    """Signals the parent during a share that steps are still being made."""
 
     def __init__(self, answers: Answers) -> None:
         self.answers, self.between = answers, patience() / 4
@@ -281,17 +276,17 @@ class _Pulse:
 
 
 def _write_all(pipe: BinaryIO, answers: Answers) -> None:
-    """On a thread of its own: while an answer waits to be read, the next question is played."""
+    """On its own thread: while an answer waits to be read, the next share is played."""
     try:
         while (answer := answers.get()) is not None:
             _write(pipe, *answer)
     except BaseException:
         traceback.print_exc()
-        os._exit(1)  # or who asked would wait for ever
+        os._exit(1)  # or the parent would wait forever
 
 
 if __name__ == "__main__":
-    # Pipes of its own: what an environment reads is no question, what it prints is no answer.
+    # Separate pipes, so that the environment's own input and output do not interfere.
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)

@@ -1,7 +1,7 @@
-"""Seconds of work on a run, over all the processes that had a hand in it.
+"""Seconds of work on a run, over all the processes that worked on it.
 
-They are in a file of their own, `times.json`, because everything else in a run folder is the same
-for the same seed.
+They are in a separate file, `times.json`, because everything else in a run folder is the same for
+the same seed.
 """
 
 import math
@@ -13,8 +13,7 @@ from rspo.runs import manifest, store
 
 
 class Clock:
-    """Goes from the moment a process opens the run; not a number where what came before is not
-    known."""
+    """Starts when a process opens the run; NaN where the earlier time is unknown."""
 
     def __init__(self, path: Path, identity: str) -> None:
         self.path, self.identity = path / "times.json", identity
@@ -22,11 +21,11 @@ class Clock:
         self.worked = self.before = 0.0
 
     def read(self) -> None:
-        """Go on from what earlier processes wrote; only who works on a run needs to."""
+        """Continue from what earlier processes wrote; needed only when working on a run."""
         if store.exists(self.path):
             self.go_on_from(manifest.readable(read_seconds, self.path, self.identity))
         elif any(name[:1].isdigit() for name in store.names(self.path.parent / "strategies")):
-            self.go_on_from(math.nan)  # found by a version that did not count
+            self.go_on_from(math.nan)  # from a version that did not count
 
     def go_on_from(self, seconds: float) -> None:
         self.worked = self.before = seconds

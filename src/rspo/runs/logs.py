@@ -1,5 +1,4 @@
-"""Metrics for those who watch their training elsewhere: TensorBoard, Weights & Biases, by their own
-writers."""
+"""Metrics for TensorBoard and Weights & Biases, by their own writers."""
 
 import abc
 import contextlib
@@ -18,7 +17,7 @@ class Log(abc.ABC):
     """Gets the events of a run and passes on what is new in them."""
 
     def __init__(self, start: Position | None) -> None:
-        # A resumed iteration's rows up to its checkpoint were passed on by the process before.
+        # A resumed iteration's rows up to its checkpoint were logged by the previous process.
         self.place = (start.round, start.attempt) if start else (0, 1)
         self.done = len(start.rows[0]) if start else 0
 
@@ -40,7 +39,7 @@ class Log(abc.ABC):
         members = len(event.rows)
         for member, rows in enumerate(event.rows):
             for row in rows[self.done :]:
-                # Members of a population are iterations of their own to whoever watches.
+                # Members of a population are logged as separate iterations.
                 self.row(
                     event.round * members + member,
                     event.attempt,
@@ -59,11 +58,11 @@ class Log(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Everything was passed on."""
+        """Finish the log."""
 
 
 def _scalars(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """One number a name; what there is for each reference gets the reference's place as well."""
+    """One number per name; per-reference values get the reference's index as well."""
     for name, value in row.items():
         if isinstance(value, list):
             yield from ((f"{name}/{j}", float(item)) for j, item in enumerate(value))
@@ -72,8 +71,8 @@ def _scalars(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 class TensorBoard(Log):
-    """One TensorBoard run an iteration, so that iterations lie over each other; evaluations in one
-    of their own."""
+    """One TensorBoard run per iteration, so that iterations are overlaid; evaluations in a
+    separate one."""
 
     def __init__(self, path: Path, config: Config, start: Position | None) -> None:
         super().__init__(start)
@@ -121,7 +120,7 @@ class WeightsAndBiases(Log):
         self.updates = config.training.updates
         name = store.sha256(str(path.resolve()).encode())[
             :16
-        ]  # a resumed run goes on in the same W&B run
+        ]  # a resumed run continues the same W&B run
         try:
             self.run = wandb.init(
                 project="rspo",
@@ -180,7 +179,7 @@ def logging(
     if kind is None or path is None:
         yield None
         return
-    store.make_folder(path / kind)  # which refuses a link: neither library would
+    store.make_folder(path / kind)  # refuses a link, unlike both libraries
     log = LOGS[kind](path, config, start)
     try:
         yield log

@@ -1,5 +1,4 @@
-"""What binds the parts of a run folder together. Readers that need no JAX, such as the report,
-start here."""
+"""What links the parts of a run folder. Readers without JAX, such as the report, start here."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ SCHEMA = 2
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The record in `run.json` of the folder `path`, or one sentence on why this is no run."""
+    """The record in `run.json` of the folder `path`, or one sentence on why this is not a run."""
     start = f"Start one with `rspo discover ENV --out {path}`."
     folder, source = store.is_folder(path), path / "run.json"
     if folder is None:
@@ -37,8 +36,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def identity(record: Mapping[str, Any]) -> str:
-    """What every part of a run carries too, so that no part of another one is taken for its own."""
-    # Not how many iterations there are to be: a run can be extended.
+    """The identity stored in every part of a run, so that parts of other runs are recognised."""
+    # Without the number of iterations: a run can be extended.
     config = record["config"]
     if isinstance(config, Mapping):
         config = {name: value for name, value in config.items() if name != "iterations"}
@@ -59,7 +58,7 @@ def folders(path: Path, most: int) -> list[Path]:
             f"{path} is damaged: its strategies are {found}: some are missing, or too many."
         )
     for name in wanted:
-        store.names(home / name)  # refuses what is no folder, or leads elsewhere
+        store.names(home / name)  # refuses anything but a real folder
     return [home / name for name in wanted]
 
 
@@ -68,7 +67,7 @@ def folder_name(index: int) -> str:
 
 
 def check_identity(record: dict[str, Any], source: Path, own: str, run: Path) -> None:
-    """Refuse a part of another run; takes the mark off the record."""
+    """Refuse a part of another run; removes the identity from the record."""
     if record.pop("run") != own:
         raise StoreError(f"{source} belongs to another run than {run}.")
 

@@ -1,17 +1,17 @@
 """The run folder, the only disk format:
 
 run.json                      settings, environment, versions, command; never changes
-strategies/000/               one folder a finished iteration, there as a whole or not at all
-    policy.safetensors        policy and what the method remembers of it
-    metrics.jsonl             one line an update
+strategies/000/               one folder per finished iteration, written atomically
+    policy.safetensors        policy and what the method keeps with it
+    metrics.jsonl             one line per update
     episodes.safetensors      a few episodes as drawings, for the report
     strategy.json             status and why, evaluation, threshold, checksums of the files above
-checkpoint.safetensors        where the iteration under way stands
+checkpoint.safetensors        the state of the current iteration
 summary.json                  what `rspo evaluate --json` prints
-crossplay.json                with two agents: what every strategy earns with every other one
+crossplay.json                with two agents: what every strategy earns with every other
 diversity.json                how different its distinct strategies are
 *.svg, *.png                  pictures of the finished run
-times.json                    seconds of work, apart from the rest: no two runs take equally long
+times.json                    seconds of work, separate because no two runs take equally long
 report.html                   the page to open
 lock                          held while a process works on the folder
 """
@@ -105,7 +105,7 @@ class Run:
 
     @staticmethod
     def open(path: Path) -> "Run":
-        """A run that exists, or one sentence on why this is none."""
+        """An existing run, or one sentence on why this is not one."""
         return readable(Run, path, manifest.read_manifest(path))
 
     def extended(self, iterations: int) -> "Run":
@@ -132,8 +132,7 @@ class Run:
         return Run.open(self.path)
 
     def copy_to(self, path: Path) -> None:
-        """The run as it is in a new folder, which is a run once its run.json is there, the last of
-        its files."""
+        """Copy the run to a new folder, which becomes a run with its run.json, written last."""
         _check_free(path)
         store.make_folder(path / "strategies")
         for folder in manifest.folders(self.path, self.config.iterations):
@@ -147,8 +146,8 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for writing; the operating system lets go when the process ends, however
-        it ends."""
+        """Lock the folder for writing; the operating system releases it when the process ends,
+        however it ends."""
         handle = store.open_lock(self.path / "lock")
         try:
             portalocker.lock(handle, LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
@@ -195,7 +194,7 @@ class Run:
         manifest.check_identity(record, source, self.identity, self.path)
 
     def save(self, event: Position | Found, archive: Archive) -> None:
-        """Keep where a run stands: a checkpoint of the iteration under way, or a finished
+        """Save the progress of a run: a checkpoint of the current iteration, or a finished
         iteration."""
         if isinstance(event, Position):
             self._save_checkpoint(event)
@@ -203,8 +202,8 @@ class Run:
             self._save_strategy(event)
             self.clock.mark()
             if place_of(self.config.plan, len(archive)).round != event.strategy.round:
-                # Only now: a kill between the two leaves a checkpoint of a round that is done,
-                # which resuming ignores.
+                # Only now: a kill in between leaves a checkpoint of a finished round, which
+                # resuming ignores.
                 store.remove(self.path / "checkpoint.safetensors")
             self.summarize(archive)
 
@@ -229,7 +228,7 @@ class Run:
         }
         if not store.exists(
             folder
-        ):  # else an interruption came after the rename: it is safe already
+        ):  # else an interruption came after the rename: it is already saved
             store.write_folder(folder, {**files, "strategy.json": store.pack_json(record)})
 
     def summarize(self, archive: Archive) -> None:
@@ -272,8 +271,8 @@ class Run:
         return CrossPlay(names, episodes, table)
 
     def visited(self, strategies: Sequence[Strategy]) -> list[np.ndarray]:
-        """States that each of them came to; none if a strategy was kept by a version that recorded
-        no episodes."""
+        """States that each of them visited; none if a strategy was saved by a version that
+        recorded no episodes."""
         homes = [
             self.path / "strategies" / manifest.folder_name(s.index) / "episodes.safetensors"
             for s in strategies
@@ -283,7 +282,7 @@ class Run:
         return states if len(states) == len(strategies) else []
 
     def save_diversity(self, score: PopulationDiversity, authors: PopulationDiversity) -> None:
-        """A score, and that by the recipe of the paper's authors."""
+        """Save a score, and the one by the recipe of the paper's authors."""
         scores = {**dataclasses.asdict(score), "authors": dataclasses.asdict(authors)}
         store.write(self.path / "diversity.json", store.pack_json({"run": self.identity, **scores}))
 
@@ -305,7 +304,7 @@ class Run:
         store.write(self.path / "checkpoint.safetensors", store.pack_arrays(arrays, metadata))
 
     def load_checkpoint(self, archive: Archive) -> Position | None:
-        """Where the round that comes next stands; None if it has no checkpoint."""
+        """The state of the next round; None if it has no checkpoint."""
         path = self.path / "checkpoint.safetensors"
         if not store.exists(path):
             return None
@@ -324,7 +323,7 @@ class Run:
         if record["round"] != round:
             store.remove(
                 path
-            )  # the process was killed after it kept the strategy, before it removed this file
+            )  # the process was killed between saving the strategy and removing this file
             return None
         self.clock.go_on_from(float(record.get("seconds", math.nan)))
         kept = sum(strategy.round < round for strategy in archive.kept)
@@ -363,7 +362,7 @@ def summary(archive: Archive) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of all that a result depends on, as far as it is in use."""
+    """Versions of everything that a result depends on, as far as it is in use."""
     packages = ["rspo", "jax", "jaxlib", "equinox", "optax", "numpy", "safetensors"]
     packages += [
         name for name in ("gymnasium", "mpe2", "mujoco", "pettingzoo") if name in sys.modules
@@ -384,7 +383,7 @@ def _check_free(path: Path) -> None:
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether there is nothing in it but what a process left that was killed before it wrote the
+    """Whether it holds nothing but leftovers of a process that was killed before it wrote the
     first file."""
     return all(
         store.is_leftover(name, "run.json")
@@ -409,8 +408,8 @@ def _whole_number(value: Any, least: int, most: int, what: str) -> int:
 
 
 def _action_space(record: Any, what: str) -> ActionSpace:
-    """[n] for n choices; [[n, m]] for a choice of each at once; [lower bounds, upper bounds] for
-    real numbers."""
+    """[n] for n choices; [[n, m]] for simultaneous choices; [lower bounds, upper bounds] for real
+    numbers."""
     if len(record) == 1 and isinstance(record[0], list):
         if not 1 <= len(record[0]) <= 10**4:
             raise StoreError(f"{what}: there must be 1 to 10000 choices at once.")
@@ -430,8 +429,8 @@ def _action_space(record: Any, what: str) -> ActionSpace:
 
 
 def _typed(kind: Any, record: dict[str, Any], source: Path, **parts: Any) -> Any:
-    """A dataclass from a record whose every value has the type of its field; `parts` are taken as
-    they are."""
+    """A dataclass from a record in which every value has the type of its field; `parts` are taken
+    as is."""
     hints = typing.get_type_hints(kind)
     values = {
         name: checked(hints[name], value, f"{source} has '{name}' as {quoted(value)}")

@@ -1,9 +1,9 @@
-"""Files that are whole or absent, pytrees as safetensors, JSON with its checksum. Nothing here runs
-what it reads.
+"""Atomic files, pytrees as safetensors, JSON with a checksum. Nothing that is read is ever
+executed.
 
-Here alone files are opened. A run folder may come from anywhere: a link in it is never followed,
-and a pipe or a device in the place of a file is refused at once, as is a file too large to be one
-of ours.
+Files are opened only here. A run folder may come from anywhere: a link in it is never followed,
+and a pipe or a device in place of a file is refused at once, as is a file too large to be one of
+ours.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ from rspo.errors import InputError, RspoError
 RECORD = 2**25  # bytes of a JSON file or a picture
 METRICS = 2**28  # of metrics.jsonl
 ARRAYS = 2**30  # of a safetensors file
-DEEPEST = 16  # lists and objects in one another; ours are not half as deep
+DEEPEST = 16  # nested lists and objects; ours are less than half as deep
 
-# What a system does not have is 0: `os.lstat` then says alone what a path is.
+# 0 where a system lacks the flag: only `os.lstat` then checks the path.
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(
     os, "O_BINARY", 0
-)  # nobody waits for the other end of a pipe
+)  # do not wait for the other end of a pipe
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 KINDS = {
@@ -48,20 +48,19 @@ KINDS = {
 
 
 class StoreError(RspoError):
-    """A file could not be written, or is not what it was when it was written."""
+    """A file could not be written, or was changed after it was written."""
 
 
 class RefusedError(StoreError, InputError):
-    """What was given may not be read, or something else stands where a file or a folder is
-    needed."""
+    """A path may not be read, or is not a regular file or folder where one is needed."""
 
 
 RESTORE = " Restore it from a copy, or start a new run."
 
 
 def read(path: Path, most: int = RECORD, *, links: bool = False) -> bytes:
-    """All of a regular file of at most `most` bytes; `links` may lead to it where the user, not a
-    folder, names it."""
+    """The content of a regular file of at most `most` bytes; `links` are followed if the user, not
+    a folder, named it."""
     with _explained(path, "read"):
         handle = _open(path, os.O_RDONLY, links)
         with open(handle, "rb") as file:
@@ -73,14 +72,14 @@ def read(path: Path, most: int = RECORD, *, links: bool = False) -> bytes:
 
 
 def open_lock(path: Path) -> int:
-    """A handle of a file that is made if it is not there."""
+    """A handle of a file, created if it does not exist."""
     with _explained(path):
         return _open(path, os.O_RDWR | os.O_CREAT)
 
 
 @contextlib.contextmanager
 def appending(path: Path) -> Iterator[BinaryIO]:
-    """A log to add to, which another process may write while it is read here."""
+    """A log to append to, which another process may write while it is read here."""
     with _explained(path):
         handle = _open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         with open(handle, "ab") as file:
@@ -88,7 +87,7 @@ def appending(path: Path) -> Iterator[BinaryIO]:
 
 
 def _open(path: Path, flags: int, links: bool = False) -> int:
-    """A handle of a regular file; a link that is put there after the first look is refused by the
+    """A handle of a regular file; a link created after the first check is refused by the
     system."""
     remedy = " Give the name of a file." if links else RESTORE
     _refuse_all_but(stat.S_IFREG, _mode(path, links), path, remedy)
@@ -102,7 +101,7 @@ def _open(path: Path, flags: int, links: bool = False) -> int:
 
 
 def _mode(path: Path, links: bool = False) -> int | None:
-    """Of what stands at `path` itself, or behind its `links`; None if that is nothing."""
+    """The mode of `path` itself, or of the target of its `links`; None if it does not exist."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return os.stat(path, follow_symlinks=links).st_mode
     return None
@@ -115,14 +114,13 @@ def _refuse_all_but(kind: int, mode: int | None, path: Path, remedy: str) -> Non
 
 
 def exists(path: Path) -> bool:
-    """Whether anything is there, a link that leads nowhere included: to read it says what is wrong
-    with it."""
+    """Whether anything is there, including a broken link: reading it reports what is wrong."""
     with _explained(path, "read"):
         return _mode(path) is not None
 
 
 def is_folder(path: Path) -> bool | None:
-    """Whether what the user names, perhaps by a link, is a folder; None if it is nothing."""
+    """Whether a path given by the user, perhaps a link, is a folder; None if it does not exist."""
     with _explained(path, "read"):
         mode = _mode(path, links=True)
     return None if mode is None else stat.S_ISDIR(mode)
@@ -136,7 +134,7 @@ def names(folder: Path, *, links: bool = False) -> list[str]:
 
 
 def tree(folder: Path) -> list[str]:
-    """Every file below a folder by its path in it, without what is half-written."""
+    """Every file below a folder by its relative path, without half-written ones."""
     found = []
     for name in names(folder):
         mode = _mode(folder / name)
@@ -150,11 +148,11 @@ def tree(folder: Path) -> list[str]:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one stroke: temporary name, fsync, rename. The old file stays until
-    the new is safe.
+    """Write `data` to `path` atomically: temporary name, fsync, rename. The old file stays until
+    the new one is safe.
 
-    The name is new and the file made by us, so that nothing that stands there already is written
-    through; what a killed process leaves, `sweep` removes.
+    The temporary file is always newly created, so nothing is written through an existing link;
+    `sweep` removes what a killed process leaves.
     """
     with _explained(path):
         _refuse_all_but(stat.S_IFREG, _mode(path), path, " Remove it, or choose another name.")
@@ -176,7 +174,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """A folder, and those that it is in; one that is there already must be no link."""
+    """Create a folder and its parents; an existing one must not be a link."""
     with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _refuse_all_but(stat.S_IFDIR, _mode(path), path, " Choose another folder with --out.")
@@ -184,11 +182,11 @@ def make_folder(path: Path) -> None:
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    """A folder of files that appears as a whole."""
+    """Write a folder of files atomically."""
     temporary = folder.with_name(f".{folder.name}.tmp")
     remove(temporary)
     with _explained(folder):
-        temporary.mkdir()  # which is ours: it was not there
+        temporary.mkdir()  # fails if it exists
         for name, data in files.items():
             write(temporary / name, data)
         os.rename(temporary, folder)
@@ -196,7 +194,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link itself or a whole folder, if it is there."""
+    """Remove a file, a link itself or a whole folder, if it exists."""
     with _explained(path):
         mode = _mode(path)
         if mode is not None and stat.S_ISDIR(mode):
@@ -213,7 +211,7 @@ def sweep(folder: Path, *, links: bool = False) -> None:
 
 
 def is_leftover(name: str, of: str = "") -> bool:
-    """Whether this is a temporary name, of the file with the name `of`."""
+    """Whether this is a temporary name of the file `of`."""
     return name.startswith(f".{of}") and name.endswith(".tmp")
 
 
@@ -239,7 +237,7 @@ def _explained(path: Path, verb: str = "write") -> Iterator[None]:
 
 
 def _sentence(error: OSError, path: Path, verb: str) -> str:
-    """One sentence for what the operating system refused."""
+    """One sentence for an error of the operating system."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
             f"No room left on the disk to write {path}. "
@@ -257,7 +255,7 @@ def _sentence(error: OSError, path: Path, verb: str) -> str:
 
 
 def pack_json(record: Mapping[str, Any]) -> bytes:
-    """JSON text with the checksum of its own content."""
+    """JSON text with a checksum of its own content."""
     return (
         json.dumps({**record, "sha256": _digest(record)}, indent=1, allow_nan=True).encode() + b"\n"
     )
@@ -269,7 +267,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def unpack_json(text: bytes | str, source: Path) -> dict[str, Any]:
-    """The record in `text`; anything edited, cut short or foreign is refused."""
+    """The record in `text`; anything edited, truncated or foreign is refused."""
     record = parse_json(text, source)
     if not isinstance(record, dict) or "sha256" not in record:
         raise StoreError(f"{source} is damaged: it is not a complete record of rspo.")
@@ -279,14 +277,13 @@ def unpack_json(text: bytes | str, source: Path) -> dict[str, Any]:
 
 
 def parse_json(text: bytes | str, source: Path) -> Any:
-    """What JSON says; refused if it says something twice, or is nested beyond what anyone
-    writes."""
+    """The value of JSON text; refused if it has duplicate keys or is nested too deep."""
     try:
         value = json.loads(text, object_pairs_hook=_once)
     except (
         ValueError,
         RecursionError,
-    ) as error:  # the former also of numbers of thousands of digits
+    ) as error:  # the former also for numbers with thousands of digits
         raise StoreError(f"{source} is damaged: it is not a complete record of rspo.") from error
     if too_deep(value):
         raise StoreError(f"{source} is damaged: it is nested more than {DEEPEST} deep.")
@@ -301,7 +298,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def too_deep(value: Any) -> bool:
-    """Whether lists and tables are nested so deep that Python could not go through them."""
+    """Whether lists and tables are nested too deep for Python's recursion."""
     level = [value]
     for _ in range(DEEPEST + 1):
         level = [
@@ -323,7 +320,7 @@ def sha256(data: bytes) -> str:
 
 def named_leaves(tree: Any) -> dict[str, np.ndarray]:
     """The arrays of a pytree by their path, such as `policy.actor.weights.0`."""
-    import jax  # here and below, so that who only reads records does not wait for it
+    import jax  # here and below, so that reading records does not load it
 
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {_name(path): np.asarray(leaf) for path, leaf in leaves}
@@ -372,10 +369,8 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 
 def unpack_arrays(data: bytes, source: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     try:
-        arrays = dict(sorted(safetensors.numpy.load(data).items()))  # which gives them in any order
-        length = int.from_bytes(
-            data[:8], "little"
-        )  # of the header, which was just found to be whole
+        arrays = dict(sorted(safetensors.numpy.load(data).items()))  # in a fixed order
+        length = int.from_bytes(data[:8], "little")  # of the header, which has just been validated
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__") or {}
     except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"{source} is damaged: it is not a complete safetensors file.") from error
@@ -383,7 +378,7 @@ def unpack_arrays(data: bytes, source: Path) -> tuple[dict[str, np.ndarray], dic
 
 
 def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """One checksum over names and contents, for arrays that travel with metadata in one file."""
+    """One checksum over names and contents, for arrays stored with metadata in one file."""
     whole = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]

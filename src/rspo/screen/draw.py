@@ -22,7 +22,7 @@ from rspo.search.archive import Strategy
 from rspo.text import NAME, printable
 
 WIDTH, HEIGHT = 61, 25  # characters; a character is about twice as high as wide
-EXTENT = 1.15  # the part of the plane that is drawn reaches a little beyond [-1, 1]
+EXTENT = 1.15  # the drawn part of the plane extends a little beyond [-1, 1]
 GLYPHS = {"agent": "@", "goal": "o", "monster": "M", "apple": "a", "light": "*"}
 GLYPHS |= {"enemy": "e", "ground": ".", "plateau": "=", "ramp": "/", "cliff": "x", "shot": "*"}
 UNSEEN = ("health", "shield", "splash")  # too fine for characters
@@ -36,13 +36,13 @@ class Episode:
     scenes: Sequence[Sequence[Shape]]
     reward: float
     pictures: Sequence[np.ndarray] = ()
-    """The same moments as the environment itself shows them, where it has no drawing."""
+    """The same moments as rendered by the environment, where it has no drawing."""
 
 
 def record(
     env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool
 ) -> list[Episode]:
-    """Play and keep what there is to see; the same seed gives every strategy the same starts."""
+    """Play and record what to show; the same seed gives every strategy the same starts."""
     filmed = isinstance(env, HostEnv) and env.filmed
     if not env.drawable and not filmed:
         raise InputError(
@@ -94,18 +94,18 @@ def text(scene: Sequence[Shape], backdrop: Sequence[Shape] = ()) -> str:
 
 
 def _covered(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Which of these points a shape covers: one at least, if it is in the picture."""
+    """Which of these points a shape covers: at least one, if it is in the picture."""
     if not max(abs(shape.x), abs(shape.y)) <= EXTENT:
         return np.zeros_like(x, bool)
     if shape.role in STRIPS and shape.end:
         return (shape.x <= x) & (x <= shape.end[0]) & (np.abs(y - shape.y) <= shape.size)
     distance = _distance(shape, x, y)
-    # A limb is unbroken: it covers whatever is within half a line of text.
+    # A limb must look unbroken: it covers everything within half a line of text.
     return distance <= max(shape.size, distance.min(), EXTENT / (HEIGHT - 1) if shape.end else 0.0)
 
 
 def _distance(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Of each point from a disc's middle, or from the line between a limb's ends."""
+    """The distance of each point from a disc's centre, or from the line between a limb's ends."""
     across, up = (shape.end[0] - shape.x, shape.end[1] - shape.y) if shape.end else (0.0, 0.0)
     square = across**2 + up**2
     along = (
@@ -117,8 +117,8 @@ def _distance(shape: Shape, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def save_svg(
     path: Path, strategies: Sequence[Strategy], episodes: Sequence[Sequence[Episode]]
 ) -> None:
-    """One panel a strategy: the landmarks of its first episode and the paths that the agent takes
-    in all of them."""
+    """One panel per strategy: the landmarks of its first episode and the agent's paths in all of
+    them."""
     side, gap, caption = 220, 16, 40
     width, height = len(strategies) * (side + gap) + gap, side + caption + 2 * gap
     panels = [

@@ -1,9 +1,9 @@
-"""How long a run will still take, from how long its updates and its evaluations took so far.
-Compilation is no part of it: whatever a program's first call takes is left out."""
+"""The remaining time of a run, from the time of its updates and evaluations so far. Compilation is
+excluded: a program's first call does not count."""
 
 
 class Estimate:
-    """Hears of every sign of life, and guesses from the second one on."""
+    """Gets every progress event, and gives estimates from the second one on."""
 
     def __init__(self, rounds: int, updates: int) -> None:
         self.rounds, self.updates = rounds, updates
@@ -13,8 +13,8 @@ class Estimate:
         """Seconds from the last update of a round to the first of the next, for evaluation."""
 
     def left(self, round: int, done: int, now: float) -> float | None:
-        """Seconds until the run's end, `done` updates into a round; None before there is a pace.
-        An iteration's further attempts are not foreseen."""
+        """Seconds until the run's end, `done` updates into a round; None while the pace is
+        unknown. Further attempts of an iteration are not included."""
         before, self.last = self.last, (round, done, now)
         if before is not None and before[0] == round and before[1] < done:
             self.trained += done - before[1]

@@ -23,8 +23,8 @@ from rspo.screen.draw import EXTENT, Episode
 SIDE, FINE = (
     320,
     3,
-)  # pixels of the picture; it is drawn this many times as large and made smaller, for smooth edges
-PHOTO, CAPTION = 480, 24  # pixels of what the environment itself shows, at most, and above it
+)  # pixels of the picture, and the supersampling factor for smooth edges
+PHOTO, CAPTION = 480, 24  # maximum pixels of a rendered frame, and of the caption above it
 BACKGROUND, EDGE, WORDS = "#ffffff", "#d9dee6", "#1b2330"
 FILLS = {
     "goal": "#8a93a0",
@@ -44,9 +44,9 @@ FILLS = {
 }
 FINE_LINES = ("line", "health", "shield", "shot")
 SMALL = ("enemy",)
-LAST = 1000  # milliseconds that the end of an episode stays
-SLOWEST, FASTEST = 60_000, 20  # milliseconds a step that viewers of GIFs keep to
-SLOWEST_TICK = 100  # of an MP4: players are not made for fewer pictures a second
+LAST = 1000  # milliseconds that the last frame of an episode is shown
+SLOWEST, FASTEST = 60_000, 20  # milliseconds per step that GIF viewers respect
+SLOWEST_TICK = 100  # for an MP4: players do not handle lower frame rates well
 
 
 def save_film(
@@ -56,8 +56,8 @@ def save_film(
     backdrop: Sequence[Shape],
     speed: float,
 ) -> int:
-    """One film of all episodes after another, `speed` steps a second, of the kind that the name
-    says; gives the number of moments."""
+    """One film of all episodes in sequence, `speed` steps per second, in the format of the file
+    name; returns the number of frames."""
     _pillow()
     encode = {".gif": _gif, ".mp4": _mp4}[path.suffix.lower()]
     ends, frames = [], []
@@ -81,8 +81,8 @@ def _gif(frames: Sequence[Any], durations: Sequence[int]) -> bytes:
 
 
 def _mp4(frames: Sequence[Any], durations: Sequence[int]) -> bytes:
-    """H.264, which browsers and slides play. Pictures come at one pace, so each is repeated for as
-    long as it stays."""
+    """H.264, which browsers and slides play. The frame rate is constant, so each picture is
+    repeated for its duration."""
     step = min(durations)
     each = math.ceil(step / SLOWEST_TICK)
     size, pace = "{}x{}".format(*frames[0].size), f"{1000 * each}/{step}"
@@ -104,7 +104,7 @@ def _mp4(frames: Sequence[Any], durations: Sequence[int]) -> bytes:
             [_ffmpeg(), "-v", "error", *read, *write], stdin=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
             assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it says why
+            with contextlib.suppress(BrokenPipeError):  # its error output says why
                 for frame, duration in zip(frames, durations, strict=True):
                     process.stdin.write(
                         frame.convert("RGB").tobytes() * round(each * duration / step)
@@ -125,7 +125,7 @@ def _ffmpeg() -> str:
         raise InputError(needed) from error
     try:
         return imageio_ffmpeg.get_ffmpeg_exe()
-    except RuntimeError as error:  # a machine that the package has no ffmpeg for, and no other
+    except RuntimeError as error:  # no ffmpeg in the package for this machine, nor installed
         raise InputError(f"{needed} ({error})") from error
 
 
@@ -139,7 +139,7 @@ def _pillow() -> None:
 
 
 def _told(episode: Episode) -> Iterator[tuple[Any, str]]:
-    """Each scene or picture with its number, and with the return at the end."""
+    """Each scene or picture with a caption: its number, and the return at the end."""
     shown: Sequence[Any] = episode.pictures or episode.scenes
     last = len(shown) - 1
     for t, scene in enumerate(shown):
@@ -147,7 +147,7 @@ def _told(episode: Episode) -> Iterator[tuple[Any, str]]:
 
 
 def _photo(picture: np.ndarray, title: str) -> Any:
-    """What the environment itself shows, below a line of text; MP4's sizes must be even."""
+    """A rendered frame below a line of text; MP4 sizes must be even."""
     from PIL import Image, ImageDraw
 
     image = Image.fromarray(picture)
@@ -199,7 +199,7 @@ def _draw(pen: Any, shape: Shape, colour: str) -> None:
 
 
 def _adorn(pen: Any, shape: Shape, x: float, y: float, radius: float) -> None:
-    """What tells one disc from another for those who see no colours: eyes, a stem, a label."""
+    """Marks that distinguish discs without colour: eyes, a stem, a label."""
     if shape.role == "monster":
         for eye in (x - 0.4 * radius, x + 0.4 * radius):
             for part, fill in ((0.25, BACKGROUND), (0.12, WORDS)):

@@ -1,4 +1,4 @@
-"""Watching strategies: in the terminal, or as a picture or a film in a file."""
+"""Shows strategies in the terminal, or as a picture or film in a file."""
 
 import math
 import sys
@@ -15,7 +15,7 @@ from rspo.search.archive import Strategy
 from rspo.text import NAME, counted, printable
 
 FILES = (".svg", ".gif", ".mp4")
-USUAL = 8.0  # steps a second
+USUAL = 8.0  # steps per second
 
 
 def play(
@@ -28,8 +28,8 @@ def play(
     greedy: bool = True,
     speed: float | None = None,
 ) -> str:
-    """Show episodes of each strategy, by default at the environment's own pace; gives a sentence on
-    what was written, if there is a file."""
+    """Show episodes of each strategy, by default at the environment's own pace; returns a sentence
+    on what was written, if there is a file."""
     pace = env.pace if isinstance(env, HostEnv) else None
     speed = (pace or USUAL) if speed is None else speed
     _check(path, episodes, seed, speed)

@@ -1,5 +1,5 @@
-"""What a person sees while a run goes on: a live line an iteration, and a table at the end. Plain
-text when piped."""
+"""The display of a run: a live line per iteration, and a table at the end. Plain text when
+piped."""
 
 import contextlib
 import time
@@ -18,7 +18,7 @@ from rspo.search.loop import Found, Position
 from rspo.text import LONGEST, NAME, counted, printable
 
 STYLES = {"novel": "green", "duplicate": "yellow", "weak": "yellow", "failed": "red"}
-PLAIN_SECONDS = 10.0  # between two signs of life where there is no terminal
+PLAIN_SECONDS = 10.0  # between progress lines without a terminal
 
 
 class View:
@@ -90,13 +90,13 @@ class View:
         )
 
     def _left(self, position: Position) -> str:
-        """Until the run's end; nothing while there is only the first call, which compiles."""
+        """The time until the run's end; empty after the first call, which compiles."""
         seconds = self.estimate.left(position.round, len(position.rows[0]), time.monotonic())
         return "" if seconds is None else f"  {_clock(seconds)} left"
 
 
 def _over_members(position: Position) -> dict[str, Any]:
-    """The last update's metrics, those that all members have as means over them."""
+    """The last update's metrics, averaged over members where all have them."""
     last = [rows[-1] for rows in position.rows]
     shown = [name for name in ("return", "accepted") if name in last[0]]
     return {"update": last[0]["update"]} | {
@@ -105,7 +105,7 @@ def _over_members(position: Position) -> dict[str, Any]:
 
 
 def strategy_table(archive: Archive) -> Table:
-    """What was found, one row a strategy."""
+    """What was found, one row per strategy."""
     config = archive.config
     what = (
         f"{counted(archive.distinct, 'distinct strategy', 'distinct strategies')} for {config.env}"

@@ -1,4 +1,4 @@
-"""The strategies found so far: a container that reads like a list, and the references for the next
+"""The strategies found so far: a list-like container, and the references for the next
 iteration."""
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ LEAST_PLACES = 8
 
 @dataclass(frozen=True)
 class Strategy:
-    """One finished policy with all that is known about it. Arrays are NumPy's."""
+    """One finished policy with everything known about it. Arrays are NumPy's."""
 
     index: int
     status: Status
@@ -37,11 +37,11 @@ class Strategy:
     attempt: int
     """How many attempts the iteration took, from 1."""
     round: int = 0
-    """In which round of training it came about."""
+    """The round of training that produced it."""
     member: int = 0
-    """Which policy of that round's population it is."""
+    """Its index in that round's population."""
     latent: int = 0
-    """Which of that policy's latents it plays."""
+    """The index of the policy's latent that it plays."""
     reason: str = ""
     """Why it has its status, in a few words."""
 
@@ -65,11 +65,11 @@ class Strategy:
         state: Any = None,
     ) -> Any:
         """Actions for observations [..., O], NumPy in and out, any batch shape. A generator as
-        `rng` makes sampling repeatable; a seed gives the same draws at every call. `mask` [..., n]
-        says which choices are allowed.
+        `rng` makes sampling reproducible; a seed gives the same draws at every call. `mask` [...,
+        n] marks the allowed choices.
 
-        A policy with memory takes what it remembers as `state` and gives it back beside the
-        actions: pass None at the start of an episode, then what the last call gave.
+        A policy with memory takes its memory as `state` and returns the new one with the actions:
+        pass None at the start of an episode, then the state from the last call.
         """
         seen = _observed(obs, self.observed)
         view = View(seen, None if mask is None else np.asarray(mask, bool))
@@ -88,15 +88,15 @@ class Strategy:
 
     @property
     def observed(self) -> int:
-        """Numbers of an observation."""
+        """Size of an observation."""
         return self.policy.inputs - (
             0 if self.policy.context is None else self.policy.context.shape[0]
         )
 
 
 def _observed(obs: np.typing.ArrayLike, size: int) -> np.ndarray:
-    """As a policy takes them, or one sentence on what is wrong with them: not a number would become
-    some action."""
+    """Observations as a policy takes them, or one sentence on what is wrong with them: NaN would
+    silently become some action."""
     try:
         given = np.asarray(obs)
     except ValueError as error:
@@ -130,7 +130,7 @@ def _generator(rng: Any) -> np.random.Generator:
 
 
 class Origin(Protocol):
-    """Where an archive comes from, and what can keep and show it."""
+    """Where an archive comes from, and how to save and show it."""
 
     def save(self, archive: "Archive", path: Path) -> Path: ...
 
@@ -169,12 +169,12 @@ class Archive(Sequence[Strategy]):
         return f"<Archive of {found} for {self.config.env}, {self.distinct} distinct>"
 
     def save(self, path: str | Path) -> Path:
-        """Keep the run in a new folder, as `out` of `rspo.discover` does; gives its path."""
+        """Save the run in a new folder, as `out` of `rspo.discover` does; returns its path."""
         return self._origin.save(self, Path(path))
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the page that shows the strategies, `report.html` of the run folder if no path is
-        given; gives its path."""
+        """Write the page that shows the strategies, by default `report.html` in the run folder;
+        returns its path."""
         return self._origin.report(self, None if path is None else Path(path))
 
     def play(
@@ -189,16 +189,16 @@ class Archive(Sequence[Strategy]):
         env: Any = None,
     ) -> None:
         """Watch a strategy, given by its number or name, or all of them in turn; in the terminal,
-        or as a file whose name ends with .svg, .gif or .mp4. `seed` says which episodes, `greedy`
-        whether actions are the likeliest ones or sampled, `speed` how many steps pass in a second.
-        `env` is needed where the run was loaded from a folder and made with an object of yours."""
+        or as a file whose name ends with .svg, .gif or .mp4. `seed` selects the episodes, `greedy`
+        takes the most likely actions instead of sampling, `speed` is in steps per second. `env` is
+        needed if the run was loaded from a folder and made with your own object."""
         chosen = list(self) if strategy is None else [self.find(strategy)]
         how = {"episodes": episodes, "seed": seed, "greedy": greedy, "speed": speed, "env": env}
         self._origin.play(chosen, None if path is None else Path(path), **how)
 
     def find(self, which: int | str) -> Strategy:
-        """The strategy of this number or name, in any case; of several with one name, the first
-        novel one. A number may be written as text."""
+        """The strategy with this number or name (case-insensitive); of several with one name, the
+        first novel one. A number may be given as text."""
         named = [
             one for one in self if (one.descriptor or "").casefold() == str(which).casefold() != ""
         ]
@@ -226,22 +226,22 @@ class Archive(Sequence[Strategy]):
         return self.origin
 
     def add(self, strategy: Strategy) -> Status:
-        """Append a judged strategy; says what it was judged to be."""
+        """Append a judged strategy; returns its status."""
         self._strategies.append(strategy)
         return strategy.status
 
     def replace(self, strategy: Strategy) -> None:
-        """Put `strategy` in the place of the one with its index."""
+        """Replace the strategy with the same index."""
         self._strategies[strategy.index] = strategy
 
     @property
     def distinct(self) -> int:
-        """How many different strategies: those judged novel."""
+        """The number of distinct strategies: those judged novel."""
         return sum(strategy.status == "novel" for strategy in self)
 
     def references(self, policy: Policy, memory: Any) -> References:
         """The policies that the next ones must differ from. `policy` and `memory` give the shapes
-        of an empty place."""
+        of an empty slot."""
         chosen = self.kept
         places = capacity(len(chosen))
         stack = lambda template, rows: jax.tree.map(
@@ -274,9 +274,8 @@ class Archive(Sequence[Strategy]):
 
 
 def capacity(kept: int) -> int:
-    """Places for this many kept policies: 8, 16, 32 ..., so that growing hardly ever compiles
-    anything anew, and what is computed for an iteration does not depend on how many will follow
-    it."""
+    """Slots for this many kept policies: 8, 16, 32 ..., so that growing rarely recompiles, and the
+    result of an iteration does not depend on how many will follow it."""
     places = LEAST_PLACES
     while places < kept:
         places *= 2
@@ -284,7 +283,7 @@ def capacity(kept: int) -> int:
 
 
 def _padded(leaves: Sequence[Any], places: int) -> np.ndarray:
-    """The template leaf first, then one a kept policy: stack these and fill up with zeros."""
+    """The template leaf first, then one per kept policy: stack these and pad with zeros."""
     template, *kept = leaves
     stacked = np.zeros((places, *template.shape), template.dtype)
     if kept:

@@ -1,4 +1,4 @@
-"""What a caller's own functions are told while a run goes on, and how they stop it."""
+"""The caller's callbacks during a run, and how they stop it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ class Update(NamedTuple):
     """One update of one policy, as `on_update` gets it."""
 
     iteration: int
-    """Of which round of training, from 0."""
+    """The round of training, from 0."""
     member: int
-    """Of which policy of that round; 0 where it trains only one."""
+    """The policy within that round; 0 where it trains only one."""
     attempt: int
-    """At which attempt, from 1."""
+    """The attempt, from 1."""
     update: int
-    """Which update of the round, from 1."""
+    """The update within the round, from 1."""
     metrics: Mapping[str, Any]
-    """What `metrics.jsonl` holds of it: `return`, `accepted`, `entropy`, `loss` and more."""
+    """Its line in `metrics.jsonl`: `return`, `accepted`, `entropy`, `loss` and more."""
 
 
 OnUpdate = Callable[[Update], Any]
@@ -35,15 +35,15 @@ class Stopped(Exception):
 
 @dataclass
 class Callbacks:
-    """Passes on what is new in each event; an answer of True stops the run."""
+    """Passes on what is new in each event; a callback that returns True stops the run."""
 
     on_update: OnUpdate | None = None
     on_strategy: OnStrategy | None = None
     seen: dict[tuple[int, int], int] = field(default_factory=dict)
-    """How many updates of each round and attempt were passed on."""
+    """How many updates of each round and attempt were reported."""
 
     def begin(self, start: Position | None) -> None:
-        """Those before a checkpoint were passed on by the process that made it."""
+        """Updates before a checkpoint were reported by the process that made it."""
         self.seen = {} if start is None else {(start.round, start.attempt): len(start.rows[0])}
 
     def tell(self, event: Position | Found) -> None:
@@ -51,7 +51,7 @@ class Callbacks:
             answers = [self.on_strategy(event.strategy)] if self.on_strategy else []
         else:
             answers = [self.on_update(update) for update in self._new(event) if self.on_update]
-        # Only True itself: many a function that logs gives back a number of characters.
+        # Only True itself: logging functions may return a number of characters.
         if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
             raise Stopped
 

@@ -1,5 +1,4 @@
-"""Whatever a user calls an environment becomes one of rspo's two kinds here, and is looked over
-before training."""
+"""Checks an environment before training, after converting it to one of rspo's two kinds."""
 
 import warnings
 from collections.abc import Callable
@@ -19,13 +18,13 @@ from rspo.rollout.patience import Signs, watching
 
 STEPS = 64
 EPISODES = 8  # of a JAX environment
-# numbers: a batch of more would fill the memory, and fully connected layers make little of images
+# largest observation: more would fill the memory, and fully connected layers do not suit images
 MOST_OBSERVED = 4096
 
 
 def check_env(env: Any) -> Spec:
-    """Play a little with random actions, name and draw what was played, and say in plain words all
-    that is wrong; gives the environment's spec."""
+    """Play briefly with random actions, name and draw what was played, and say in plain words
+    everything that is wrong; returns the environment's spec."""
     world = adapt(env)
     problems = _spec_problems(world.spec)
     if not problems:
@@ -63,8 +62,8 @@ def check_needs(method: Method, env: AnyEnv) -> None:
 
 
 def built_in(env: AnyEnv) -> bool:
-    """Whether it is one of rspo's own in JAX, which need not be tried before each run: those on
-    the host may wrap anyone's."""
+    """Whether it is one of rspo's own in JAX, which need no check before each run: host
+    environments may wrap anyone's code."""
     return env.compiled and type(env).__module__.startswith("rspo.envs.")
 
 
@@ -126,7 +125,7 @@ def _jax_problems(env: Env) -> list[str]:
 
 
 def _feature_problems(features: Any, wanted: tuple[int, ...]) -> list[str]:
-    """Of those that a step gives."""
+    """Problems with a step's features."""
     if wanted[-1] == 0 or getattr(features, "shape", None) == wanted:
         return []
     found = "no array of them" if features is None else f"some of shape {np.shape(features)}"
@@ -214,7 +213,7 @@ def _host_problems(env: HostEnv) -> list[str]:
         reset = partial(tried, whose, "its reset", lambda: lanes.reset(which, seeds[which]))
         begun = lambda view: tried(whose, "its reset", lambda: first(view.obs, wanted))
         view = as_view(reset())
-        # Of its own memory: the next step may write over it.
+        # A copy: the next step may overwrite it.
         start = np.array(begun(view), np.float32)
         rng, seen, earned = np.random.default_rng(0), [start], []
         for t in range(min(STEPS, spec.horizon)):
@@ -248,14 +247,14 @@ def _host_problems(env: HostEnv) -> list[str]:
 
 
 def _is_decorated(env: HostEnv) -> bool:
-    """Whether its author has added something to try; whole episodes may take long."""
+    """Whether there are names or drawings to try; whole episodes may take long."""
     methods = ("describe", "scene", "backdrop", "heatmaps", "pictures")
     return any(getattr(type(env), name) is not getattr(HostEnv, name) for name in methods)
 
 
 def _played_through(env: HostEnv, lanes: Instances, seeds: np.ndarray) -> Trajectory:
-    """Whole episodes by random actions, recorded as an evaluation's are. No device is touched: it
-    is not yet known how many there are to be."""
+    """Whole episodes with random actions, recorded as in an evaluation. No device is touched:
+    their number is not yet known."""
     from rspo.core.policies import uniform_policy
     from rspo.rollout.host import noise_of, trajectory_of
     from rspo.rollout.play import Share, play_share
@@ -268,8 +267,8 @@ def _played_through(env: HostEnv, lanes: Instances, seeds: np.ndarray) -> Trajec
 
 
 def _decorate(env: AnyEnv, played: Trajectory) -> None:
-    """Name and draw what was played, as is done with every strategy; what fails then is refused
-    here."""
+    """Name and draw what was played, as for every strategy; an environment whose code fails is
+    refused."""
     from rspo.envs.decoration import LeftOut, described
     from rspo.search.pictures import pictures
     from rspo.search.recording import record

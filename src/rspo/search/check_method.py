@@ -1,4 +1,4 @@
-"""A method is looked over before anyone trains with it: what is wrong is said in plain words."""
+"""Checks a method before training, and says in plain words what is wrong."""
 
 import contextlib
 import dataclasses
@@ -35,7 +35,7 @@ from rspo.search.loop import Tools, keys, setup_of
 from rspo.search.probes import Probe
 
 EPISODES, UPDATES = 8, 3
-MOST = 6  # policies that plans are asked for
+MOST = 6  # largest number of policies to ask a plan for
 TAKEN = ("update", "return", "length", "value_loss", "entropy", "approx_kl", "loss")
 
 
@@ -63,11 +63,11 @@ def check_method(
     method: str | type[Method] | Method, *, env: Any = None, train: bool = True
 ) -> Method:
     """Try a method on small environments with discrete and continuous actions, one and two agents,
-    policies with and without memory, and say in plain words what is wrong; gives the method.
+    policies with and without memory, and say in plain words what is wrong; returns the method.
 
-    Where it cannot be used by its own words, it is not tried. With `env` it is tried in that one,
-    for a method that needs what the small ones lack. With `train=False` only shapes are looked at,
-    which takes a second; else a few updates are made.
+    Combinations that the method itself refuses are skipped. With `env` it is tried in that
+    environment, for a method that needs something the small ones lack. With `train=False` only
+    shapes are checked, which takes a second; otherwise a few updates are made.
     """
     made = _made(method)
     whose = f"The method {made.name}"
@@ -98,7 +98,7 @@ def _made(method: Any) -> Method:
 
 @contextlib.contextmanager
 def _trying(whose: str, what: str) -> Iterator[None]:
-    """Around a method's own code."""
+    """Wraps calls of a method's own code."""
     try:
         yield
     except RspoError:
@@ -145,7 +145,7 @@ def _settings_problems(method: Method) -> list[str]:
 
 
 def _plan_problems(method: Method) -> list[str]:
-    """Whether k policies come out of its plan for k, for as many steps as k policies get."""
+    """Whether its plan for k gives k policies, with the steps of k policies."""
     for count in range(1, MOST + 1):
         plan = method.plan(count)
         if plan.policies != count:
@@ -169,7 +169,7 @@ def _plan_problems(method: Method) -> list[str]:
 
 
 def _config(method: Method, trial: Trial, refuse: bool) -> Config | None:
-    """What it is tried with; None where it says itself that it cannot be used."""
+    """The configuration to try it with; None where the method refuses it."""
     spec = trial.env.spec
     ppo = PPO(
         batch=EPISODES * spec.horizon,
@@ -205,7 +205,7 @@ def _try(whose: str, config: Config, env: AnyEnv, train: bool) -> None:
 
 
 def _traced_problems(tools: Tools) -> list[str]:
-    """By shapes alone."""
+    """Problems found from shapes alone."""
     config, collect, archive = tools.config, tools.collect, Archive(tools.config)
     setup = setup_of(config, collect.spec, 0)
     learner = make_learner(True, config.method, config.training, config.measure, setup)
@@ -222,7 +222,7 @@ def _traced_problems(tools: Tools) -> list[str]:
 
 
 def _trained_problems(tools: Tools) -> list[str]:
-    """Two updates with nothing kept, and one with a policy kept."""
+    """Problems found in two updates with nothing kept, and one with a policy kept."""
     archive, config = Archive(tools.config), tools.config
     state = tools.begin(archive, 0, attempt=1).state
     members = config.plan.members
@@ -249,7 +249,7 @@ def _trained_problems(tools: Tools) -> list[str]:
 
 
 def _keeping(references: References, policy: Policy, memory: Any) -> References:
-    """The same with a policy in the first place."""
+    """The same references with a policy in the first slot."""
 
     def put(room: Any, leaf: Any) -> np.ndarray:
         filled = np.array(room)
@@ -268,7 +268,8 @@ def _filled(shapes: Any) -> Any:
 
 
 def _infinite(what: str, tree: Any, infinite: bool = False) -> list[str]:
-    """Of a tree with numbers that are not finite; learners may begin with an `infinite` one."""
+    """The problem, if a tree contains non-finite numbers; learners may start with those in
+    `infinite`."""
     for path, leaf in jax.tree.leaves_with_path(jax.device_get(tree)):
         if not np.issubdtype(np.asarray(leaf).dtype, np.floating):
             continue
@@ -296,11 +297,11 @@ def _difference(before: Any, after: Any) -> str | None:
     return None if same else "in their structure"
 
 
-# ---- what its functions give, looked at where they give it
+# ---- the return values of its functions, checked at each call
 
 
 def _watched(whose: str, where: str, config: Config, collect: Collector) -> Method:
-    """The same method, whose functions are checked whenever the trainer calls them."""
+    """The same method, with checks at every call by the trainer."""
     kind, spec = type(config.method), collect.spec
     memory = jax.eval_shape(lambda: config.method.memory(spec, jax.random.key(0)))
 

@@ -2,8 +2,8 @@
 agents.
 
 The strategy of a row is agent 0 and that of a column agent 1, for every pair, so that both
-assignments of a pair to the two roles are played; and all pairs play the same chances (starts,
-coins, sampling), so that rows and columns compare.
+assignments of a pair to the two roles are played; all pairs share the same random numbers (starts,
+coins, sampling), so that rows and columns are comparable.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ from rspo.core.types import View
 from rspo.rollout.collector import Collector
 from rspo.search.archive import Strategy
 
-STREAM = 2**31 + 1  # of the run's seed: neither that of an iteration nor that of the first weights
+STREAM = 2**31 + 1  # random stream, unlike those of iterations and first weights
 HOST_STEPS, HOST_EPISODES = (
     200_000,
     4,
-)  # in all, about, and of each pair at least: a host environment takes its time
+)  # approximate total, and minimum per pair: host environments are slow
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class CrossPlay:
     strategies: tuple[str, ...]
     """Number and name of each, such as "2 Corner"."""
     episodes: int
-    """Played by each pair in each assignment of roles; actions are sampled."""
+    """Episodes per pair and assignment of roles; actions are sampled."""
     roles: np.ndarray
     """[row, column, agent]: the return of each agent; agent 0 plays the row's strategy, agent 1 the
     column's."""
@@ -54,7 +54,7 @@ class CrossPlay:
 
 
 def usual_episodes(collect: Collector, strategies: int, judged: int) -> int:
-    """How many a pair plays: as many as a strategy is judged by, but fewer if steps are dear and
+    """How many episodes a pair plays: as in an evaluation, but fewer if steps are expensive and
     strategies many."""
     if collect.compiled:
         return judged
@@ -64,7 +64,7 @@ def usual_episodes(collect: Collector, strategies: int, judged: int) -> int:
 def cross_play(
     collect: Collector, strategies: Sequence[Strategy], episodes: int, seed: int
 ) -> CrossPlay:
-    """Play every strategy with every one."""
+    """Play every strategy with every strategy."""
     policies = jax.tree.map(
         lambda *leaves: np.stack(leaves), *(strategy.policy for strategy in strategies)
     )
@@ -74,8 +74,8 @@ def cross_play(
 
 
 def make_cross_play(collect: Collector, episodes: int) -> Callable[[Any, Array], np.ndarray]:
-    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program a
-    row, if JAX plays."""
+    """`returns(policies, key)` of policies with leaves [S, ...]: [S, S, 2]; one jitted program per
+    row in a JAX environment."""
 
     @collect.program
     def row_returns(policies: Any, row: Any, key: Array) -> Any:
@@ -116,7 +116,7 @@ class SideBySide(eqx.Module):
         (own, one), (other, two) = self.one.step(carry[0], first), self.two.step(carry[1], second)
         agents = (*view.obs.shape[:-2], 1)
         xp = view.obs.__array_namespace__()
-        # A Gaussian's deviations are the same for all.
+        # A Gaussian's log_std has no agent axis.
         whole = lambda leaf: (
             leaf if leaf.ndim > len(agents) else xp.broadcast_to(leaf, (*agents, leaf.shape[-1]))
         )

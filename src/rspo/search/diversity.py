@@ -22,10 +22,10 @@ Array = np.ndarray
 Divergence = Literal["symmetrised-kl", "jensen-shannon"]
 DIVERGENCES: tuple[Divergence, ...] = ("symmetrised-kl", "jensen-shannon")
 AUTHORS_LENGTH = 30.0
-"""Of the authors' kernel on whole episodes of 512 steps."""
+"""The scale of the authors' kernel on whole episodes of 512 steps."""
 DRAWS = 64
-"""Actions drawn a state and policy where the Jensen-Shannon divergence of Gaussians has no closed
-form."""
+"""Actions drawn per state and policy for the Jensen-Shannon divergence of Gaussians, which has no
+closed form."""
 
 
 class Gaussians(NamedTuple):
@@ -59,9 +59,7 @@ class PopulationDiversity:
     policies: int
     states: int
     source: str  # where the states came from
-    smallest_eigenvalue: (
-        float  # below 0: the kernel is not a Gram matrix here, and the score no squared volume
-    )
+    smallest_eigenvalue: float  # below 0: the kernel is not positive semidefinite
     matrix: tuple[tuple[float, ...], ...]  # the kernel between each two policies
 
     def __str__(self) -> str:
@@ -106,7 +104,7 @@ def population_diversity(
             )
         count, states, choices, most = policies.logits.shape
         logits = np.asarray(policies.logits, np.float64).reshape(count, states * choices, most)
-        # Side by side, for the divergence sums over all of them.
+        # Concatenated, because the divergence sums over all of them.
         arrays, towards = [_log_probs(logits).reshape(count, states, -1)], _categorical_kl
     else:
         arrays = [_log_probs(np.asarray(policies.logits, np.float64))]
@@ -161,8 +159,8 @@ def trajectory_diversity(
 
 
 def matching_p(length: float, sigma: float) -> float:
-    """The p with which the paper's kernel on Gaussians of deviation `sigma` is DvD's kernel of
-    `length` on their means.
+    """The p for which the paper's kernel on Gaussians of standard deviation `sigma` equals DvD's
+    kernel of `length` on their means.
 
     The paper's proof says l / sigma. It loses a factor 2 on the way: JSD is E|mu_i - mu_j|² / 2
     sigma², so p² must be l² / 2 sigma².
@@ -191,8 +189,7 @@ def _score(
         for j in range(i):
             matrix[i, j] = matrix[j, i] = math.exp(-max(distance(i, j), 0.0) / (2 * scale**2))
     eigenvalues = np.linalg.eigvalsh(matrix)
-    # Rounding moves an eigenvalue by about M times the machine's precision: closer to 0 than that
-    # is 0.
+    # Rounding moves an eigenvalue by about M times machine precision: anything closer to 0 is 0.
     eigenvalues[np.abs(eigenvalues) < 4 * policies * np.finfo(np.float64).eps] = 0.0
     rows = tuple(tuple(float(entry) for entry in row) for row in matrix)
     value, smallest = float(eigenvalues.prod()), float(eigenvalues[0])
@@ -246,7 +243,8 @@ def _weights(shaped: Array, owner: Array | None) -> Array:
 
 
 def _mean(values: Array, weights: Array) -> float:
-    """Only over what counts: an infinite divergence on another policy's states stays out."""
+    """Only over states that count: an infinite divergence on another policy's states is
+    ignored."""
     counted = weights > 0
     return float(np.dot(values[counted], weights[counted]))
 

@@ -30,18 +30,18 @@ class Evaluation:
     greedy_return_mean: float
     greedy_return_std: float
     accepted: float
-    """Share of sampled episodes that every earlier policy accepts."""
+    """Share of sampled episodes accepted by every earlier policy."""
     accepted_by: tuple[float, ...]
     """The same, for each earlier policy alone."""
     distance: tuple[float, ...]
-    """D(this policy, each earlier one): the mean of its sampled episodes, their NLL unless
-    `measure.of` says else."""
+    """D(this policy, each earlier one): the mean over its sampled episodes of their NLL, unless
+    `measure.of` says otherwise."""
     threshold: tuple[float, ...]
     """delta_j of each earlier policy."""
     descriptor: str | None = None
     """The name of what the greedy episodes show, if the environment has names."""
     clear: bool = False
-    """Whether that name is of one strategy."""
+    """Whether that name stands for a single strategy."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """The numbers behind the name."""
     sampled_descriptor: str | None = None
@@ -52,8 +52,8 @@ Evaluator = Callable[[Policy, References, Array], tuple[Evaluation, Recording]]
 
 
 def make_evaluator(collect: Collector, episodes: int, padding: Padding) -> Evaluator:
-    """`evaluate(policy, references, key)`: numbers and what to show. Jitted once for all of a run's
-    policies."""
+    """`evaluate(policy, references, key)`: the evaluation and a recording. Jitted once for all of
+    a run's policies."""
     env = collect.env
     play = partial(collect, episodes=episodes, padding=padding, record=True)
 
@@ -122,8 +122,8 @@ def make_threshold(
     rival: Callable[[Array], Any],
     measure: Measure,
 ) -> Callable[[Policy, float, Array], tuple[Array, Array, Array]]:
-    """`threshold(policy, its mean return, key)`: delta = alpha * D(rival, policy) from
-    `rival(key)`'s play, and that play's return, its mean and its deviation over episodes."""
+    """`threshold(policy, its mean return, key)`: delta = alpha * D(rival, policy) from episodes of
+    `rival(key)`, and the mean and standard deviation of their returns."""
 
     @jax.jit
     def score(

@@ -1,4 +1,4 @@
-"""A few episodes as the environment itself shows them: small pictures, so that a page with many
+"""A few episodes as rendered by the environment: small pictures, so that a page with many
 strategies stays small."""
 
 import math
@@ -16,16 +16,16 @@ from rspo.rollout.filming import film
 FILMED = 2  # of the greedy episodes, and of the sampled ones
 PICTURES = 48  # of an episode, at most
 SIDE = 180  # pixels of their longer side, at most
-BYTES = 120_000  # of an episode: so many for each of twenty strategies fit into a page
+BYTES = 120_000  # per episode: enough for twenty strategies on a page
 Film = tuple[np.ndarray, dict[str, int]]
-"""A PNG file, all pictures below one another, and their number and size."""
+"""A PNG file with all pictures stacked vertically, and their number and size."""
 
 
 def films(
     env: AnyEnv, trajectories: Sequence[Trajectory], moments: Sequence[Sequence[Sequence[int]]]
 ) -> list[list[Film | None]]:
-    """Of each trajectory (recorded, NumPy) the first episodes, at some of each one's moments; none
-    where an environment has a drawing of its own, or does not show itself."""
+    """Frames of the first episodes of each trajectory (recorded, NumPy); none where an environment
+    has its own drawing, or does not render."""
     nothing: list[list[Film | None]] = [[None] * len(each) for each in moments]
     if not isinstance(env, HostEnv) or not env.filmed or env.drawable:
         return nothing
@@ -51,13 +51,13 @@ def films(
 
 
 def _chosen(moments: Sequence[int]) -> list[int]:
-    """At equal distances, the first and the last among them."""
+    """Equally spaced, including the first and the last."""
     count = min(PICTURES, len(moments))
     return [moments[i] for i in np.linspace(0, len(moments) - 1, count).round().astype(int)]
 
 
 def packed(pictures: Sequence[np.ndarray]) -> Film:
-    """Small enough: in fewer pixels, then in fewer pictures."""
+    """Reduced to fit: first fewer pixels, then fewer pictures."""
     shrunk = np.stack([shrink(one, SIDE) for one in _alike(pictures)])
     data = strip(shrunk)
     while len(data) > BYTES and len(shrunk) > 12:
@@ -73,7 +73,7 @@ def packed(pictures: Sequence[np.ndarray]) -> Film:
 
 
 def _alike(pictures: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """All of the first one's size: what is larger is cut off, what is smaller filled up."""
+    """All in the size of the first: larger ones are cropped, smaller ones padded."""
     height, width, _ = pictures[0].shape
     same = []
     for one in pictures:
@@ -85,7 +85,7 @@ def _alike(pictures: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def shrink(picture: np.ndarray, side: int) -> np.ndarray:
-    """By the mean of squares of pixels, until neither side is longer than this."""
+    """Downsample by averaging squares of pixels, until neither side is longer than this."""
     square = max(1, math.ceil(max(picture.shape[:2]) / side))
     if min(picture.shape[:2]) < square:
         square = min(picture.shape[:2])

@@ -6,23 +6,23 @@ from typing import NamedTuple
 from rspo.search.archive import Archive, Status
 from rspo.search.evaluation import Evaluation
 
-WEAK = 0.25  # deviations of random play's return: a first policy that gains less is weak
+WEAK = 0.25  # standard deviations of random play's return: a first policy that gains less is weak
 
 
 class Verdict(NamedTuple):
-    """The three answers, all from fresh episodes, and what they rest on."""
+    """The three answers, all from fresh episodes, and the reason."""
 
     good: bool
-    """Its return goes at least `judge.quality` of the way from random play to the first good
-    policy; the first one must only beat random play."""
+    """Its return gets at least `judge.quality` of the way from random play to the first good
+    policy; the first one only has to beat random play."""
     distant: bool
     """Each kept policy accepts at least `judge.accept` of its sampled episodes."""
     new: bool
-    """Its episodes show one strategy, and no earlier policy that did not fail shows it. The first
-    one is new whatever it shows. Where an environment has no names, distance must do."""
+    """Its episodes show one strategy, which no earlier policy that did not fail shows. The first
+    one is always new. Where an environment has no names, distance alone decides."""
     weak: bool = False
-    """Of the first one: it beats random play, but hardly. Such a policy is not good, and sets no
-    bar for others."""
+    """A first policy that hardly beats random play. Such a policy is not good, and sets no bar for
+    others."""
     reason: str = ""
     """Why the status is what it is, in a few words with the numbers that decided."""
 
@@ -113,7 +113,7 @@ def _nearest(evaluation: Evaluation, archive: Archive) -> tuple[int, float]:
 
 
 def apart(one: float, other: float, kind: str = "g") -> tuple[str, str]:
-    """Two numbers in as few digits, three at least, as show which one is greater; per cent if
+    """Two numbers with just enough digits, at least three, to show which is greater; per cent if
     `kind` is "%"."""
     for digits in range(0 if kind == "%" else 3, 17):
         written = f"{one:.{digits}{kind}}", f"{other:.{digits}{kind}}"

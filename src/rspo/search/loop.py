@@ -30,13 +30,13 @@ from rspo.search.judge import Verdict, judge
 from rspo.search.recording import Recording
 from rspo.search.settled import EVERY, over
 
-ROWS = EVERY  # updates in one call of the jitted program, at most
-SECONDS = 2.0  # that it should take, so that whoever asks it to stop need not wait for long
+ROWS = EVERY  # maximum updates in one call of the jitted program
+SECONDS = 2.0  # target duration of a call, so that a stop takes effect soon
 Row = dict[str, Any]
 
 
 class Position(NamedTuple):
-    """Where a run stands between two calls of the jitted program; a checkpoint restores it."""
+    """The state of a run between two calls of the jitted program; a checkpoint restores it."""
 
     round: int
     attempt: int
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
     strategy: Strategy
     rows: tuple[Row, ...]
-    recording: Recording | None = None  # what to show of it
+    recording: Recording | None = None  # for the report
 
 
 class Place(NamedTuple):
@@ -61,14 +61,14 @@ class Place(NamedTuple):
 
 
 def place_of(plan: Plan, index: int) -> Place:
-    """Of the strategy with this number: all latents of a member after each other, all members of a
-    round."""
+    """The place of the strategy with this number: strategies are ordered by round, then member,
+    then latent."""
     within = index % plan.per_round
     return Place(index // plan.per_round, within // plan.latents, within % plan.latents)
 
 
 def setup_of(config: Config, spec: Spec, kept: int) -> Setup:
-    """What a round that begins with this many kept policies is trained with."""
+    """The setup of a round that begins with this many kept policies."""
     plan = config.plan
     places = plan.members if plan.members > 1 else capacity(kept)
     return Setup(spec, plan, places, config.training.updates)
@@ -102,7 +102,7 @@ class Keys(NamedTuple):
     remember: Array
 
     def of(self, place: Place, plan: Plan) -> "Keys":
-        """Those of one of its strategies; the first one's are the round's own."""
+        """The keys of one of its strategies; the first one's are the round's own."""
         within = place.member * plan.latents + place.latent
         return self if within == 0 else Keys(*(jax.random.fold_in(key, within) for key in self))
 
@@ -116,7 +116,7 @@ def keys(config: Config, round: int, attempt: int) -> Keys:
 
 
 def evaluation_key(config: Config, strategy: Strategy) -> Array:
-    """With which a strategy was evaluated."""
+    """The key with which a strategy was evaluated."""
     place = Place(strategy.round, strategy.member, strategy.latent)
     return keys(config, strategy.round, strategy.attempt).of(place, config.plan).evaluate
 
@@ -128,7 +128,8 @@ def _each_its_own(key: Array, members: int) -> Array:
 def search(
     collect: Collector, config: Config, archive: Archive, start: Position | None = None
 ) -> Iterator[Position | Found]:
-    """Run what `archive` lacks, from `start` on if given; yields signs of life and results."""
+    """Train the strategies that `archive` lacks, from `start` if given; yields progress and
+    results."""
     tools, plan = Tools(collect, config), config.plan
     while len(archive) < plan.policies:
         place = place_of(plan, len(archive))
@@ -137,20 +138,18 @@ def search(
         while True:
             position = yield from _train(tools, archive, position)
             found, verdict = _finish(tools, archive, position, place)
-            # Names decide nothing here: a method that uses them to search would know more than its
-            # rivals.
+            # Names decide nothing here: a method that uses them would have an unfair advantage.
             if (verdict.good and verdict.distant) or position.attempt == config.judge.attempts:
                 break
             position = tools.begin(archive, place.round, position.attempt + 1)
         archive.add(found.strategy)
         yield found
         if place_of(plan, len(archive)).round == place.round:
-            start = position  # the others of this round are trained already
+            start = position  # the rest of this round is already trained
 
 
 class Tools:
-    """The jitted programs of a run, built once for as many places for kept policies as there
-    are."""
+    """The jitted programs of a run, built once for a given number of slots for kept policies."""
 
     def __init__(self, collect: Collector, config: Config) -> None:
         self.config, self.collect, self.plan, self.pace = config, collect, config.plan, Pace()
@@ -184,8 +183,7 @@ class Tools:
         return lambda key: self.playing(member(begin(key), 0), 0)
 
     def playing(self, policy: Policy, latent: int) -> Policy:
-        """A policy as it is kept: without critic, and with the latent that it plays, where it has
-        one."""
+        """A policy as it is kept: without critic, and with its latent, if any."""
         method = self.config.method
         context = method.latents(self.plan)[latent] if method.latent_size(self.plan) else None
         return dataclasses.replace(policy, critic=None, context=context)
@@ -232,14 +230,14 @@ def _train(
 
 
 class Pace:
-    """How many updates to make in one call of the jitted program. That changes no bit of what they
-    do."""
+    """How many updates to make in one call of the jitted program. Results do not depend on it, to
+    the last bit."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.seconds = (
             math.inf
-        )  # for an update; not known before the second call, for the first one compiles
+        )  # per update; unknown before the second call, because the first one compiles
 
     @property
     def slow(self) -> bool:
@@ -260,10 +258,10 @@ class Pace:
 
 
 def _check_finite(config: Config, round: int, rows: Sequence[Row], state: TrainState) -> None:
-    """The loss is measured before each step, so the last step shows in the policy alone."""
+    """The loss is measured before each step, so the last step shows only in the policy."""
     losses = [(row["update"], row["loss"]) for row in rows if not np.isfinite(row["loss"])]
-    # Below the root of the largest number, so that products of two weights are numbers too; false
-    # for nan.
+    # Below the square root of the largest float, so that products of two weights are finite; false
+    # for NaN.
     sound = all(
         (np.abs(leaf) < 1e18).all() for leaf in jax.tree.leaves(jax.device_get(state.policy))
     )
@@ -279,8 +277,8 @@ def _check_finite(config: Config, round: int, rows: Sequence[Row], state: TrainS
 
 
 def _row(table: dict[str, np.ndarray], i: int, which: int, done: int, kept: int) -> Row:
-    """The metrics of one update of one member as JSON values; per-rival ones only for the rivals
-    there are."""
+    """The metrics of one update of one member as JSON values; per-rival ones only for existing
+    rivals."""
     values = {name: column[i, which] for name, column in table.items()}
     return {"update": done + i + 1} | {
         name: float(value) if value.ndim == 0 else [float(v) for v in value[:kept]]

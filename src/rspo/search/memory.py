@@ -1,7 +1,8 @@
 """Whether a run's settings fit into this machine's memory, before anything is allocated.
 
-What a run takes is estimated from the shapes of its arrays. Refused is what takes more than there
-is even if the estimate is twice too high; of what takes more than is free the user is told.
+A run's memory is estimated from the shapes of its arrays. A run that would need more than there
+is, even if the estimate is twice too high, is refused; one that needs more than is free causes a
+warning.
 """
 
 import contextlib
@@ -21,19 +22,20 @@ from rspo.errors import InputError
 
 FLOAT = 4  # bytes
 PROGRAM = 500e6  # bytes of Python with JAX while it compiles, in this process
-PLAYER = 150e6  # and in each that plays a host environment
-DOUBT = 2.0  # the estimate may be so many times too high
+PLAYER = 150e6  # and in each worker of a host environment
+DOUBT = 2.0  # factor by which the estimate may be too high
 
 
 class Memory(NamedTuple):
-    """In bytes; infinite where the system does not tell."""
+    """In bytes; infinite where unknown."""
 
     total: float
     free: float
 
 
 def machine(root: Path = Path("/")) -> Memory:
-    """What this process may use: of the machine's, or of the container's, whichever is less."""
+    """The memory that this process may use: the machine's or the container's, whichever is
+    less."""
     known = [Memory(np.inf, np.inf), *_system(root), *_groups(root)]
     return Memory(min(one.total for one in known), min(one.free for one in known))
 
@@ -72,8 +74,7 @@ def _groups(root: Path) -> Iterator[Memory]:
         for folder in (own, *own.parents):
             limit, used = (_text(folder / name).strip() for name in names)
             if limit.isdigit():
-                # What the system keeps of files that were read counts as used, but it lets go of
-                # that.
+                # The page cache counts as used, but the system can reclaim it.
                 cached = [
                     row.split()[1]
                     for row in _text(folder / "memory.stat").splitlines()
@@ -90,8 +91,8 @@ def _text(path: Path) -> str:
 
 
 def check(env: AnyEnv, config: Config, say: Callable[[str], None], learning: bool = True) -> None:
-    """Refuse, in one sentence, what could not run; `say` what takes more than is free. Where
-    nothing is learned, policies are only evaluated."""
+    """Refuse, in one sentence, a run that cannot fit; `say` if it needs more than is free. Without
+    learning, policies are only evaluated."""
     if jax.default_backend() != "cpu":
         return  # arrays are in the accelerator's memory
     memory, estimate = machine(), Estimate(env, config, learning)
@@ -109,8 +110,8 @@ def _gigabytes(size: float) -> str:
 
 
 class Estimate:
-    """What a run of these settings, or of others for the same environment and method, takes at
-    its peak."""
+    """The peak memory of a run with these settings, or others for the same environment and
+    method."""
 
     def __init__(self, env: AnyEnv, config: Config, learning: bool = True) -> None:
         self.learning, self.host, self.spec, self.config = (
@@ -130,7 +131,7 @@ class Estimate:
 
     def _kept(self, config: Config) -> float:
         """Weights, a gradient and Adam's two moments, on every device; the policies found so far,
-        here and among the references, there."""
+        on the host and among the references on the devices."""
         hidden, layers, devices = config.ppo.hidden, config.ppo.layers, jax.device_count()
         outputs = self.spec.action_space.n + len(config.method.channels(config.iterations))
         body = self.spec.obs_size * hidden + (layers - 1) * hidden**2 + layers * hidden
@@ -147,24 +148,23 @@ class Estimate:
         scored = references * (1 + (self.remembered > 0)) + 3 * channels
         row = (2 + ppo.normalize_obs) * spec.obs_size + self._action + 10 + scored
         on_each = _share(samples, config.episodes(spec)) * row
-        if ppo.minibatches > 1:  # every device has the whole batch, and once more in another order
+        if ppo.minibatches > 1:  # every device has the whole batch, plus a shuffled copy
             on_each += samples * (
                 2 * (spec.obs_size + self._action + 3 + 2 * channels) + ppo.epochs
             )
         on_each *= config.plan.members  # all of them play before any learns
         part = samples // ppo.minibatches
-        # Both networks' activations of what is learned from at once, and their gradients.
+        # Both networks' activations for one piece of the batch, and their gradients.
         on_each += _piece(_share(part, part)) * 3 * ppo.layers * ppo.hidden
         floats = devices * on_each + ppo.batch * (
             spec.step_noise + (ppo.padding == "restart") * spec.reset_noise
         )
-        if self.host:  # shares, these put together, and a copy for every device
+        if self.host:  # shares, their concatenation, and a copy for every device
             floats += samples * (spec.obs_size + self._action + 2) * (2 + devices)
         return floats
 
     def evaluation(self, config: Config) -> float:
-        """Floats of the episodes that a policy is judged by: as many sampled as greedy ones, with
-        their states."""
+        """Floats of the evaluation episodes: as many sampled as greedy ones, with their states."""
         spec, episodes = self.spec, config.judge.episodes
         steps = episodes * spec.horizon
         row = 2 * (spec.obs_size + self._action + 2) + config.iterations
@@ -190,12 +190,10 @@ class Estimate:
         return f"Lower {names or 'the horizon'}."
 
     def _smaller(self) -> list[list[tuple[str, int, Config]]]:
-        """Of each setting that may be lowered, the values to try, from high to low: name, value,
+        """For each setting that may be lowered, the values to try, from high to low: name, value,
         all settings."""
         config, spec = self.config, self.spec
-        unit = (
-            spec.horizon * config.ppo.minibatches
-        )  # of which every batch that is allowed here is a multiple
+        unit = spec.horizon * config.ppo.minibatches  # every allowed batch is a multiple of this
         every: dict[str, tuple[int, int, Callable[[int], Config]]] = {
             "ppo.batch": (config.ppo.batch, unit, lambda n: _with(config, "ppo", batch=n)),
             "judge.episodes": (
@@ -211,7 +209,7 @@ class Estimate:
             ),
         }
         settings = every if self.learning else {"judge.episodes": every["judge.episodes"]}
-        # Powers of two: they can be divided among devices and into pieces.
+        # Powers of two divide evenly among devices and into pieces.
         return [
             [(name, n, changed(n)) for n in (unit << k for k in range(64, -1, -1)) if n < current]
             for name, (current, unit, changed) in settings.items()
@@ -226,7 +224,7 @@ def _with(config: Config, group: str, **values: int) -> Config:
 
 
 def _share(samples: int, episodes: int) -> int:
-    """How many of them a device has: its share, if episodes can be dealt evenly."""
+    """How many of them a device has: its share, if episodes divide evenly."""
     return samples // jax.device_count() if episodes % jax.device_count() == 0 else samples
 
 

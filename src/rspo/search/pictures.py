@@ -20,8 +20,7 @@ from rspo.text import NAME, printable
 def strategies_played(
     collect: Collector, archive: Archive, say: Callable[[str], None]
 ) -> dict[str, Played]:
-    """By number and name. Their episodes are played when they are asked for, and once, which `say`
-    announces."""
+    """By number and name. Their episodes are played on first use, once, which `say` announces."""
     return {
         printable(name_of(one), NAME): _played(collect, archive.config, one, say) for one in archive
     }

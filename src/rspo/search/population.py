@@ -26,7 +26,7 @@ from rspo.search.diversity import (
 )
 
 P = 1.0  # the kernel's scale; the paper gives none
-STREAM = 2**31 + 2  # of the run's seed: none of an iteration's, the first weights' or cross-play's
+STREAM = 2**31 + 2  # random stream, unlike any of iterations, first weights or cross-play
 EPISODES = 32  # of each policy, as the paper evaluates
 AUTHORS = Measure(gaussian="distance")  # their NLL of a Gaussian is |a - mu|² / 2
 SAMPLED = ("humanoid",)  # of continuous environments; in the others the authors act greedily
@@ -38,8 +38,7 @@ def diversity_of(
     p: float = P,
     whose: str = "the distinct strategies",
 ) -> PopulationDiversity:
-    """The paper's score of these policies on the states [S, O] that each of them visited, all of
-    them together."""
+    """The paper's score of these policies on the union of the states [S, O] that each visited."""
     obs = np.concatenate(states).astype(np.float32)
     seen = [strategy.policy(obs) for strategy in strategies]
     source = f"sampled episodes of {whose}, equally many from each"
@@ -61,8 +60,8 @@ def authors_diversity_of(
     config: Config,
     whose: str = "the distinct strategies",
 ) -> PopulationDiversity:
-    """The score as the paper's authors compute it, on episodes that are played for it: the summed
-    NLL of each policy's under every other one."""
+    """The score as the paper's authors compute it, on newly played episodes: the summed NLL of
+    each policy's episodes under every other policy."""
     episodes = min(EPISODES, config.judge.episodes)
     greedy = isinstance(collect.spec.action_space, Box) and config.env not in SAMPLED
     key = jax.random.fold_in(jax.random.key(config.seed), STREAM)
@@ -73,7 +72,7 @@ def authors_diversity_of(
 
     @jax.jit
     def entropy(policy: Any, trajectory: Trajectory) -> Array:
-        # Over agents it is a mean, but the likelihood of a joint action is a product.
+        # It is a mean over agents, but the likelihood of a joint action is a product.
         return cross_entropy(policy, trajectory, AUTHORS) * collect.spec.agents
 
     rows = []

@@ -1,4 +1,4 @@
-"""Small environments that a method is tried on before anyone trains with it."""
+"""Small environments to check methods on."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from rspo.envs.base import Env
 
 
 class Probe(Env):
-    """Agents walk along a line and are paid for where they are and for standing still; an episode
-    ends early if one gets far. It has whatever a method may need."""
+    """Agents walk along a line and are paid for their position and for standing still; an episode
+    ends early if one gets far. It has everything a method may need."""
 
     agents: int = eqx.field(static=True, default=1)
     continuous: bool = eqx.field(static=True, default=False)

@@ -8,12 +8,11 @@ anything.
     n.size    int16 [F or 1, S]  half their width
     n.kind    uint16 [F or 1, S] which of the episode's kinds (role, label) each is, from 1; 0: none
     n.total   float32 [F]       the reward so far, averaged over agents
-    n.obs     float32 [F, A, O]  what was observed, where the environment has no drawing; not a
-                                number where another episode follows at once, and the end was not
-                                kept
-    n.action  [F - 1, A, ...]    and what was done next
-    n.film    uint8 [B]         a PNG file, where the environment shows itself: pictures of some of
-                                the moments below one another
+    n.obs     float32 [F, A, O]  observations, where the environment has no drawing; NaN where
+                                another episode follows at once, and the end was not kept
+    n.action  [F - 1, A, ...]    and the actions taken next
+    n.film    uint8 [B]         a PNG file, where the environment renders: pictures of some of the
+                                moments, stacked vertically
     actions   float32           shares of each action in all evaluation episodes, or histograms
     states    float32 [S, O]    some observations of sampled episodes, on which to compare policies
     map.0     float32 [y, x]    a heat map of all greedy evaluation episodes
@@ -36,8 +35,8 @@ from rspo.envs.base import AnyEnv, at
 from rspo.search.films import films
 
 UNIT = 4096
-EPISODES = 4  # greedy ones, and as many sampled
-FRAMES = 256  # of an episode; from longer ones every second, third, ... moment is kept
+EPISODES = 4  # greedy ones, and the same number of sampled ones
+FRAMES = 256  # per episode; of longer ones every second, third, ... moment is kept
 OBSERVED = 16  # numbers of an observation that are kept where there is no drawing
 STATES = 64
 BINS = 20  # of the histogram of a continuous action, which is from -1 to 1
@@ -58,7 +57,7 @@ def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
     arrays["actions"] = histogram(env.spec.action_space, sampled)
     arrays["states"] = visited(sampled)
     episodes: list[dict[str, Any]] = []
-    # All or none: a scene that fails in one episode is not to be trusted in the others.
+    # All or none: a scene that fails in one episode cannot be trusted in the others.
     draw = lambda: [_drawings(env, trajectory) for trajectory in (greedy, sampled)]
     nothing: list[list[Drawing | None]] = [[None] * EPISODES] * 2
     drawings = decoration.decorated(env, "scene", draw, nothing)
@@ -71,13 +70,13 @@ def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
         (greedy, sampled), ("greedy", "sampled"), drawings, shown, strict=True
     ):
         seen: set[tuple[bytes, ...]] = set()
-        # Where some are in pictures, the others would only be a riddle beside them.
+        # If some episodes have rendered frames, episodes without them would be confusing.
         count = sum(film is not None for film in filmed) or len(filmed)
         for n in range(count):
             packed, facts = _episode(trajectory, n, drawn[n])
             if (film := filmed[n]) is not None:
                 packed["film"], facts["film"] = film
-            # Where nothing is left to chance, greedy episodes are all the same one.
+            # In a deterministic environment all greedy episodes are the same.
             if (content := tuple(packed[name].tobytes() for name in sorted(packed))) not in seen:
                 arrays |= {f"{len(episodes)}.{name}": array for name, array in packed.items()}
                 episodes.append({"mode": mode, **facts})
@@ -88,8 +87,8 @@ def record(env: AnyEnv, greedy: Trajectory, sampled: Trajectory) -> Recording:
 
 
 def names_of(env: AnyEnv) -> dict[str, list[str]]:
-    """What the lanes of observed numbers and of actions are called, and the shares of choices;
-    none where the environment has no names for them."""
+    """The names of observed numbers, of continuous actions and of choices; none where the
+    environment has none."""
     space = env.spec.action_space
     names = decoration.names(env)
     choices = [] if isinstance(space, Box) else names["actions"]
@@ -112,7 +111,7 @@ def _drawings(env: AnyEnv, trajectory: Trajectory) -> list[Drawing | None]:
 
 
 def _moments(trajectory: Trajectory, n: int) -> tuple[int, int, list[int]]:
-    """How many steps an episode has, every how many of them are kept, and which."""
+    """The number of steps of an episode, the stride at which they are kept, and the kept ones."""
     steps = int(
         (trajectory.live & trajectory.first)[:, n].sum()
     )  # of the first episode, where others follow
@@ -179,15 +178,15 @@ def _once(array: np.ndarray) -> np.ndarray:
 
 
 def visited(trajectory: Trajectory) -> np.ndarray:
-    """Observations [S, O] at equal distances among all that were acted on."""
+    """Equally spaced observations [S, O] among all that were acted on."""
     seen = np.asarray(trajectory.obs)[trajectory.live].reshape(-1, trajectory.obs.shape[-1])
     chosen = np.linspace(0, len(seen) - 1, min(STATES, len(seen))).round().astype(int)
     return seen[chosen].astype(np.float32)
 
 
 def histogram(space: ActionSpace, trajectory: Trajectory) -> np.ndarray:
-    """How often each action is taken: shares [n], one choice after another where several are made
-    at once; of continuous ones [dimension, bin]."""
+    """How often each action is taken: shares [n], concatenated for several choices at once; for
+    continuous ones [dimension, bin]."""
     taken = np.asarray(trajectory.action)[trajectory.live]
     if not isinstance(space, Box):
         steps = max(math.prod(taken.shape[:2]), 1)  # of every agent

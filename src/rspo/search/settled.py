@@ -1,8 +1,8 @@
 """Whether an iteration may end early: its return has settled, and nothing is rejected any more.
 
-It is decided from the metrics of its updates alone, and only after every tenth, so that a run that
-was killed and goes on decides the same. What ends early is not annealed: the learning rate and the
-entropy bonus are then what they were at that update of all `ppo.updates`.
+The decision uses only the metrics of its updates, and is made only after every tenth, so that a
+resumed run decides the same. An iteration that ends early is not fully annealed: the learning rate
+and the entropy bonus stay where they are in the schedule of `ppo.updates`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from rspo.config import Config
 
 EVERY = 10  # updates between two decisions
 LEVEL = 0.02  # of what was gained since the first update: less than this is no change
-ABOVE = 3.0  # deviations of a batch's return, by which that gain is more than chance
+ABOVE = 3.0  # standard deviations of a batch's return that the gain must exceed
 ACCEPTED = 0.95  # share of a batch that counts as all of it
 Rows = Sequence[Mapping[str, Any]]
 
@@ -29,8 +29,8 @@ def over(config: Config, rows: Sequence[Rows]) -> bool:
 
 
 def settled(rows: Rows, window: int) -> bool:
-    """The mean return of the last `window` updates is that of as many before, it is clearly more
-    than that of the first, and all of these batches were accepted."""
+    """Whether the mean return of the last `window` updates equals that of the `window` before, is
+    clearly above the first, and all of these batches were accepted."""
     if len(rows) < 2 * window:
         return False
     returns = np.array([row["return"] for row in rows], np.float64)

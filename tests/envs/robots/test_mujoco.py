@@ -134,7 +134,7 @@ def test_loading_a_robot_says_nothing(capfd):
 
 
 def test_a_simulation_that_blows_up_is_said_once_and_leaves_no_log(capfd, monkeypatch):
-    """In threads of the collector's too, which step while Python's lock is let go of."""
+    """In the collector's threads too, which step while the GIL is released."""
     monkeypatch.setattr(robots, "_SAID", set())
     batches = [Mujoco("hopper").batch(2) for _ in range(4)]
 

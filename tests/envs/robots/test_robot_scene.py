@@ -55,7 +55,7 @@ def test_the_whole_robot_is_in_the_picture(env: Mujoco) -> None:
 
 
 def test_limbs_keep_their_places_and_marks_stay_on_the_ground(env: Mujoco) -> None:
-    """Moving forward by a little moves every mark back by as much, but one that leaves the
+    """A small step forward moves every mark back by the same distance, except one that leaves the
     picture."""
     one, two = env.scene(state(env)), env.scene(state(env, x=0.1))
     assert [(s.role, s.label, s.size) for s in one] == [(s.role, s.label, s.size) for s in two]

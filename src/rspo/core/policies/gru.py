@@ -12,7 +12,7 @@ from rspo.core.pytrees import pytree
 
 @pytree
 class GRU:
-    """Any batch shape, NumPy or JAX weights. What it remembers of an episode is a vector h."""
+    """Any batch shape, NumPy or JAX weights. Its memory of an episode is a vector h."""
 
     body: MLP  # its last layer is a tanh layer too
     inputs: Array  # [H, 3 H] from the body to the gates: reset, update, candidate
@@ -32,8 +32,8 @@ class GRU:
         return carry, self.head(carry)
 
     def unroll(self, carry: Any, x: Any, starts: Any) -> tuple[Any, Any]:
-        """Outputs [L, ..., K] for inputs [L, ..., O], forgetting where an episode starts [L, ...],
-        and the memory before each step."""
+        """Outputs [L, ..., K] for inputs [L, ..., O], with the memory reset where an episode
+        starts [L, ...], and the memory before each step."""
 
         def one(h: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
             gates, start = now
@@ -61,8 +61,8 @@ class GRU:
 
 
 def init_gru(sizes: tuple[int, ...], last_gain: float, key: Array) -> GRU:
-    """`sizes` as of an MLP, whose last hidden layer's width is the memory's too; orthogonal
-    weights, zero biases."""
+    """`sizes` as for an MLP, whose last hidden width is also the memory's; orthogonal weights,
+    zero biases."""
     *layers, outputs = sizes
     width = layers[-1]
     body_key, input_key, memory_key, head_key = jax.random.split(key, 4)

@@ -1,4 +1,4 @@
-"""What acts on what it sees now, and on nothing before."""
+"""Policies that act on the current observation alone."""
 
 import abc
 from typing import Any
@@ -10,7 +10,7 @@ from rspo.core.types import View, as_view
 
 
 class Memoryless(eqx.Module):
-    """The base of such policies: they say what they do in a View with any axes."""
+    """The base of such policies: they map a View with any axes to a distribution."""
 
     @abc.abstractmethod
     def act(self, view: View) -> Distribution: ...

@@ -21,7 +21,7 @@ class MLP:
     recurrent: ClassVar[bool] = False
 
     def initial(self, *batch: int) -> Any:
-        """What it remembers before an episode: nothing, ever."""
+        """The memory before an episode: always empty."""
         return ()
 
     def step(self, carry: Any, x: Any) -> tuple[Any, Any]:
@@ -33,13 +33,11 @@ class MLP:
 
     def __call__(self, x: Any) -> Any:
         tanh = x.__array_namespace__().tanh
-        # Features first, samples last: a training update takes a sixth less time than with samples
-        # first.
+        # Features first, samples last: faster in training than samples first.
         *batch, size = x.shape
         columns = x.reshape(math.prod(batch), size).T
         if isinstance(columns, Array):
-            # Else XLA multiplies by the transposed rows as they lie, which takes a pass over a
-            # batch a sixth longer.
+            # Else XLA multiplies by the transposed rows as they lie in memory, which is slower.
             columns = jax.lax.optimization_barrier(columns)
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
             columns = tanh(weight.T @ columns + bias[:, None])

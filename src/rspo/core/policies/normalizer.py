@@ -1,4 +1,4 @@
-"""Scaling by what was seen so far: of observations, and of rewards."""
+"""Running normalisation of observations and rewards."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jax import Array
 
 from rspo.core.pytrees import pytree
 
-CLIP = 10.0  # what is normalised is clipped to within this
+CLIP = 10.0  # bound of normalised values
 
 
 @pytree
@@ -41,6 +41,5 @@ class Normalizer:
 
 
 def init_normalizer(size: int) -> Normalizer:
-    # A tiny count, not zero: the first batch then replaces the identity, and nothing is ever
-    # divided by zero.
+    # A tiny count, not zero: the first batch replaces the identity, without division by zero.
     return Normalizer(jnp.zeros(size), jnp.ones(size), jnp.asarray(1e-4, jnp.float32))

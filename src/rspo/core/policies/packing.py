@@ -15,7 +15,7 @@ from rspo.core.spaces import ActionSpace
 
 
 def to_arrays(policy: Policy) -> dict[str, np.ndarray]:
-    """What acting needs of it."""
+    """The arrays of a policy that acting needs."""
     leaves = jax.tree_util.tree_leaves_with_path(
         dataclasses.replace(policy, critic=None, state_normalizer=None)
     )
@@ -26,7 +26,7 @@ def to_arrays(policy: Policy) -> dict[str, np.ndarray]:
 
 
 def from_arrays(arrays: Mapping[str, np.ndarray], space: ActionSpace) -> Policy:
-    """The inverse: a policy in NumPy's arrays."""
+    """The inverse: a policy of NumPy arrays."""
     normalizer = None
     if "normalizer.mean" in arrays:
         seen: list[Any] = [arrays[f"normalizer.{name}"] for name in ("mean", "variance", "count")]

@@ -17,7 +17,7 @@ from rspo.core.types import Spec, View, as_view
 LOG_STD = (
     -5.0,
     2.0,
-)  # bounds of a Gaussian's log-deviation: densities stay finite, however sharp a policy gets
+)  # bounds of a Gaussian's log standard deviation: densities stay finite
 Memory = Literal["none", "gru"]
 Net = MLP | GRU
 Acted = Categorical | MultiCategorical | Gaussian
@@ -25,7 +25,7 @@ Acted = Categorical | MultiCategorical | Gaussian
 
 @pytree
 class Actor:
-    """From what is seen to a distribution of actions."""
+    """From observations to a distribution over actions."""
 
     net: Net
     log_std: Array | None  # [D] of continuous actions: learned, and the same in every state
@@ -43,12 +43,10 @@ class Policy:
     """pi(a | s) and V_c(s). Homogeneous agents share it; the agent axis is one more batch axis."""
 
     actor: Actor
-    critic: Net | None  # None of a kept policy: only its actor is asked
+    critic: Net | None  # None in a kept policy: only its actor is used
     normalizer: Normalizer | None  # of observations
     state_normalizer: Normalizer | None = None  # of the global state, where the critic sees one
-    context: Array | None = (
-        None  # [Z] the latent that it plays by itself, where it has been given one
-    )
+    context: Array | None = None  # [Z] the fixed latent of a kept policy, if it has one
 
     @property
     def recurrent(self) -> bool:
@@ -56,12 +54,12 @@ class Policy:
 
     @property
     def inputs(self) -> int:
-        """Numbers that the actor sees: of an observation, and of a latent."""
+        """Size of the actor's input: an observation and a latent."""
         net = self.actor.net
         return int((net.body if isinstance(net, GRU) else net).weights[0].shape[0])
 
     def initial(self, *batch: int) -> Any:
-        """What it remembers before an episode."""
+        """The memory before an episode."""
         return self.actor.net.initial(*batch)
 
     def step(self, carry: Any, view: View) -> tuple[Any, Acted]:
@@ -70,27 +68,28 @@ class Policy:
         return carry, self.actor.distribution(numbers, view.mask)
 
     def __call__(self, seen: Any) -> Acted:
-        """Of a policy without memory, for any axes: an observation or a View."""
+        """The distribution of a policy without memory, for an observation or a View with any
+        axes."""
         view = as_view(seen)
         return self.step((), view)[1]
 
     def replay(self, view: View, starts: Any) -> Acted:
-        """Of whole episodes [T, ...], with its own memory of them."""
+        """The distribution over whole episodes [T, ...], with its own memory of them."""
         numbers, _ = self.actor.net.unroll(
             self.initial(*view.obs.shape[1:-1]), self._seen(view), starts
         )
         return self.actor.distribution(numbers, view.mask)
 
     def learn(self, carry: Any, view: View, starts: Any) -> tuple[Acted, Any]:
-        """What it does and what it expects in sequences [L, ...], from the memories of actor and
-        critic before their first step on."""
+        """Action distributions and values in sequences [L, ...], given the memories of actor and
+        critic before their first step."""
         numbers, _ = self.actor.net.unroll(carry[0], self._seen(view), starts)
         values, _ = self._critic.unroll(carry[1], self._judged(view), starts)
         return self.actor.distribution(numbers, view.mask), values
 
     def look_back(self, view: View, starts: Any, last: View) -> tuple[Any, Any, Any]:
-        """Over whole episodes [T, ...]: the critic's values, its value of what came last, and what
-        actor and critic remembered before each step."""
+        """Over whole episodes [T, ...]: the critic's values, its value after the last step, and
+        the memories of actor and critic before each step."""
         batch = view.obs.shape[1:-1]
         _, acting = self.actor.net.unroll(self.initial(*batch), self._seen(view), starts)
         joined = jax.tree.map(lambda steps, end: jnp.concatenate([steps, end[None]]), view, last)
@@ -101,11 +100,11 @@ class Policy:
         return values[:-1], values[-1], (acting, judging[:-1])
 
     def values(self, seen: Any) -> Any:
-        """One value a channel, of a critic without memory: [..., O] -> [..., C]."""
+        """One value per channel, from a critic without memory: [..., O] -> [..., C]."""
         return self._critic.step((), self._judged(as_view(seen)))[1]
 
     def to_env(self, action: Any) -> Any:
-        """What the environment gets for an action of this policy's."""
+        """A policy's action in the environment's units."""
         return self.actor.space.to_env(action)
 
     def normalized(self, view: View) -> View:
@@ -132,7 +131,7 @@ class Policy:
         xp = seen.__array_namespace__()
         if (
             self.context is not None
-        ):  # a kept policy's own, whatever the episodes that it is asked about were given
+        ):  # a kept policy's own latent, whatever latents the episodes had
             latent = xp.broadcast_to(
                 xp.asarray(self.context), (*seen.shape[:-1], self.context.shape[0])
             )

@@ -9,8 +9,8 @@ from rspo.core.types import View
 
 
 class UniformPolicy(Memoryless):
-    """The fully random policy of the paper's automatic threshold: every choice that is allowed, or
-    every number in [-1, 1], alike."""
+    """The fully random policy of the paper's automatic threshold: uniform over the allowed
+    choices, or over [-1, 1]."""
 
     space: ActionSpace = eqx.field(static=True)
 
@@ -23,5 +23,5 @@ class UniformPolicy(Memoryless):
 
 
 def uniform_policy(space: ActionSpace | int) -> UniformPolicy:
-    """Random play in this action space; a number stands for so many choices."""
+    """Random play in this action space; an integer means that many choices."""
     return UniformPolicy(Discrete(space) if isinstance(space, int) else space)

@@ -1,5 +1,4 @@
-"""Environments of other libraries that show themselves: how one with the render mode `rgb_array` is
-made."""
+"""How to make an environment of another library with the render mode `rgb_array`."""
 
 import inspect
 import os
@@ -12,8 +11,8 @@ Way = Callable[[], Any]
 
 
 def can_render(probe: Any, factory: Callable[..., Any], render: Way | None) -> Way | None:
-    """What makes one that renders; None if nothing does. `render` is tried last: it may leave out
-    what `factory` adds."""
+    """A factory of an environment that renders; None if there is none. `render` is tried last: it
+    may lack what `factory` adds."""
     if getattr(probe, "render_mode", None) == MODE:
         return factory
     if MODE not in ((getattr(probe, "metadata", None) or {}).get("render_modes") or ()):
@@ -26,13 +25,13 @@ def can_render(probe: Any, factory: Callable[..., Any], render: Way | None) -> W
 def _takes_mode(factory: Callable[..., Any]) -> bool:
     try:
         return "render_mode" in inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # of what is not written in Python
+    except (TypeError, ValueError):  # for callables not written in Python
         return False
 
 
 def without_greeting() -> None:
-    """What pygame prints when it is imported is no part of a result, nor is SDL's complaint where
-    there is no screen: pictures need none."""
+    """Suppress pygame's greeting on import and SDL's warning about a missing screen, which is not
+    needed."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")

@@ -46,7 +46,7 @@ _MADE: set[str] = set()
 
 
 def _make(name: str, **settings: Any) -> Any:
-    """What Gymnasium warns of, it says of the first one in a process, not of each."""
+    """Gymnasium's warnings are shown for the first instance in a process, not for each."""
     import gymnasium
 
     if name in _MADE:
@@ -58,7 +58,7 @@ def _make(name: str, **settings: Any) -> Any:
 
 
 def from_object(env: Any, horizon: int | None = None) -> "GymEnv":
-    """An environment like this one, as often as it is needed."""
+    """A host environment that makes copies of this one."""
     return GymEnv(_copier(env), horizon)
 
 
@@ -71,7 +71,7 @@ def _copier(env: Any) -> Callable[[], Any]:
     for way in ways:
         try:
             way().close()
-        except Exception:  # whatever an environment raises when it is copied: the next way
+        except Exception:  # copying may raise anything: try the next way
             continue
         return way
     raise InputError(
@@ -83,7 +83,8 @@ def _copier(env: Any) -> Callable[[], Any]:
 class GymEnv(HostEnv):
     """Environments that `factory` makes. `horizon` is the length of an episode; by default their
     own time limit. `render` makes one with the render mode `rgb_array`, where `factory` and
-    `gymnasium.make` cannot; the names are those of what is seen and done in a report."""
+    `gymnasium.make` cannot; `obs_names` and `action_names` label observations and actions in
+    reports."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class GymEnv(HostEnv):
         self._pace = probe.metadata.get("render_fps")
         self.entry_point = getattr(
             probe.spec, "entry_point", None
-        )  # what Gymnasium makes it by, if it does
+        )  # its Gymnasium id, if it has one
         probe.close()
 
     @property
@@ -155,7 +156,7 @@ class GymEnv(HostEnv):
 
 
 def _renderer(probe: Any, factory: Way, render: Way | None) -> Way | None:
-    """What makes one that renders, if anything can."""
+    """A factory of an environment that renders, if there is one."""
     import gymnasium
 
     remake = None
@@ -194,8 +195,8 @@ class GymInstances(Instances):
 
 
 class GymVector(HostEnv):
-    """A vector environment, as it is: its number of environments is fixed, and it brings its own
-    processes if any."""
+    """A vector environment as is: its number of environments is fixed, and it may have its own
+    processes."""
 
     def __init__(self, vector: Any, horizon: int | None = None) -> None:
         self.vector = vector
@@ -240,12 +241,12 @@ class GymVector(HostEnv):
 
 
 class GymLanes(Instances):
-    """The lanes of a vector environment. It steps all of them, needed or not."""
+    """The sub-environments of a vector environment. All of them are stepped, needed or not."""
 
     def __init__(self, vector: Any, observed: Observed) -> None:
         self.vector, self.space, self.observed = vector, vector.single_action_space, observed
         self.mode = _autoreset(vector)
-        self.ended: np.ndarray | None = None  # before the first reset it is not known of any
+        self.ended: np.ndarray | None = None  # unknown before the first reset
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         lanes = np.isin(np.arange(self.vector.num_envs), which)
@@ -259,14 +260,14 @@ class GymLanes(Instances):
         return self._seen(obs, "reset")[which]
 
     def _seen(self, obs: Any, verb: str) -> np.ndarray:
-        """All that the lanes show, of its own memory: the vector may write the next one over it."""
+        """The observations of all lanes, copied: the vector environment may reuse its buffer."""
         return self.observed.lanes(obs, self.vector.num_envs, verb)[:, None].copy()
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         assert self.ended is not None
         if (
             self.mode == "DISABLED" and self.ended.any()
-        ):  # nobody waits for these, but they must not be stepped on
+        ):  # unused, but a finished one must not be stepped
             self.vector.reset(options={"reset_mask": self.ended.copy()})
         actions = np.stack(
             [native_action(self.space, np.zeros(action.shape[2:], action.dtype))] * len(self.ended)

@@ -1,5 +1,5 @@
-"""What another library's environment observes, as numbers in a row: choices one-hot, and the parts
-of a Dict or Tuple one after the other."""
+"""Flattens observations of other libraries' environments: choices one-hot, and the parts of a Dict
+or Tuple concatenated."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ ALLOWED = ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
 
 
 class Part(NamedTuple):
-    """A space that holds no others, and the keys that lead to it."""
+    """A leaf space, and the keys that lead to it."""
 
     keys: tuple[Any, ...]
     space: Any
@@ -26,14 +26,14 @@ class Part(NamedTuple):
 
     @property
     def sizes(self) -> list[int]:
-        """Of each of its choices."""
+        """The number of options of each choice."""
         return [
             int(n) for n in np.ravel(self.space.n if self.kind == "Discrete" else self.space.nvec)
         ]
 
     @property
     def chosen(self) -> bool:
-        """Whether it is made of choices, which are seen one-hot."""
+        """Whether it consists of choices, which are one-hot encoded."""
         return self.kind in ("Discrete", "MultiDiscrete")
 
     @property
@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Of its numbers; of those of a plain Box there are none."""
+        """Names of its numbers; none for a plain Box."""
         name = " ".join(str(key) for key in self.keys)
         if self.chosen:
             several = self.kind == "MultiDiscrete"
@@ -62,7 +62,7 @@ class Part(NamedTuple):
         return [name] if self.size == 1 else [f"{name} {i}" for i in range(self.size)]
 
     def numbers(self, values: Any, verb: str) -> np.ndarray:
-        """Of K environments: [K, size]."""
+        """The numbers of K environments: [K, size]."""
         if not self.chosen:
             shape = tuple(self.space.shape)
             return given.observations(values, shape, verb).reshape(len(values), self.size)
@@ -83,26 +83,26 @@ class Observed:
 
     @property
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Between which its numbers lie."""
+        """The bounds of its numbers."""
         low, high = zip(*(part.bounds for part in self.parts), strict=True)
         return np.concatenate(low), np.concatenate(high)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its numbers, where their space tells some."""
+        """Names of its numbers, where the space has some."""
         if self.plain is not None and self.plain.kind in ("Box", "MultiBinary"):
             return ()
         return tuple(name for part in self.parts for name in part.names)
 
     def rows(self, seen: Sequence[Any], verb: str) -> np.ndarray:
-        """What K environments show, one after another: [K, size]."""
+        """From the observations of K environments, as a list: [K, size]."""
         if self.plain is not None:
             return self.plain.numbers(seen, verb)
         picked = [[_at(one, part.keys, verb) for one in seen] for part in self.parts]
         return self._joined(picked, verb)
 
     def lanes(self, seen: Any, count: int, verb: str) -> np.ndarray:
-        """What a vector environment of this many shows, all in one structure: [count, size]."""
+        """From the observations of a vector environment, in one structure: [count, size]."""
         picked = [_at(seen, part.keys, verb) for part in self.parts]
         for values in picked:
             given.check_lanes(values, count, verb)
@@ -142,5 +142,5 @@ def _at(seen: Any, keys: tuple[Any, ...], verb: str) -> Any:
 
 
 def kind_of(space: Any) -> str:
-    """By its name, so that nothing must be imported to ask."""
+    """By class name, so that no import is needed."""
     return type(space).__name__

@@ -1,4 +1,4 @@
-"""Any PettingZoo world with a parallel API and agents that are alike: `pettingzoo:<module>`, an
+"""Any PettingZoo environment with a parallel API and homogeneous agents: `pettingzoo:<module>`, an
 object, a factory."""
 
 import copy
@@ -18,7 +18,7 @@ from rspo.errors import InputError
 
 
 def from_module(name: str, horizon: int | None = None) -> "ParallelWorld":
-    """The world that a module's `parallel_env` makes, such as `mpe2.simple_spread_v3`."""
+    """The environment that a module's `parallel_env` makes, such as `mpe2.simple_spread_v3`."""
     without_greeting()
     try:
         import pettingzoo  # noqa: F401
@@ -44,7 +44,7 @@ def from_module(name: str, horizon: int | None = None) -> "ParallelWorld":
 
 
 def from_object(env: Any, horizon: int | None = None) -> "ParallelWorld":
-    """A world like this one, as often as it is needed."""
+    """A host environment that makes copies of this one."""
     try:
         copy.deepcopy(env).close()
     except Exception as error:
@@ -56,9 +56,9 @@ def from_object(env: Any, horizon: int | None = None) -> "ParallelWorld":
 
 
 class ParallelWorld(HostEnv):
-    """Worlds that `factory` makes. `horizon` is the length of an episode; by default what they call
-    `max_cycles`. `render` makes one with the render mode `rgb_array`, where `factory` cannot; the
-    names are those of what is seen and done in a report."""
+    """Environments that `factory` makes. `horizon` is the length of an episode; by default their
+    `max_cycles`. `render` makes one with the render mode `rgb_array`, where `factory` cannot;
+    `obs_names` and `action_names` label observations and actions in reports."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class ParallelWorld(HostEnv):
 def _check_alike(
     world: Any, one: str, other: str, sizes: dict[str, int], spaces: dict[str, Any]
 ) -> None:
-    """Agents share one policy, so they must see and do the same kind of thing."""
+    """Agents share one policy, so their spaces must be the same."""
     for verb, kinds in (("observes", sizes), ("acts in", spaces)):
         if kinds[one] != kinds[other]:
             unit = " numbers" if verb == "observes" else ""
@@ -147,7 +147,7 @@ def _check_alike(
 
 
 def _cycles(world: Any) -> int | None:
-    """`max_cycles`, which worlds keep in different places."""
+    """`max_cycles`, which environments keep in different places."""
     seen = [world]
     for inner in seen:
         if isinstance(getattr(inner, "max_cycles", None), int):
@@ -158,8 +158,8 @@ def _cycles(world: Any) -> int | None:
 
 
 class Worlds(Instances):
-    """An agent that leaves before the others shows its last observation and earns nothing until all
-    have left."""
+    """An agent that leaves before the others keeps its last observation and earns nothing until
+    all have left."""
 
     def __init__(self, worlds: list[Any], kind: ParallelWorld) -> None:
         self.worlds, self.names = worlds, list(worlds[0].possible_agents)
@@ -201,7 +201,8 @@ class Worlds(Instances):
         return HostStep(self.obs[which], reward, terminated, truncated)
 
     def _see(self, i: int, obs: Any, stays: list[str], verb: str) -> None:
-        """Whoever stays must see something; who has left may."""
+        """Observations are required for agents that stay, and optional for those that have
+        left."""
         given.of_agents(obs, stays, "observation", verb)
         for a, name in enumerate(self.names):
             if name in obs:

@@ -2,7 +2,7 @@
 
 SMAC pins old versions of its own dependencies, so every game runs in a process whose interpreter
 may be another one: RSPO_SMAC_PYTHON names it, RSPO_SMAC_MODULE the module that has
-`StarCraft2Env`. A game that dies is launched anew, and the episode is cut short there.
+`StarCraft2Env`. A game that crashes is relaunched, and the episode is truncated there.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.errors import EnvironmentFailure, InputError
 
 PYTHON, MODULE = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE"
-LAUNCHES = 3  # of one game in a row, before giving up
+LAUNCHES = 3  # attempts per game before giving up
 MISSING = {
     "package": "needs SMAC, which {python} does not have ({why}): install it from its repository, "
     "oxwhirl/smac (the package 'smac' of the package index is another project), or name an "
@@ -42,7 +42,7 @@ def from_map(name: str) -> "Smac":
 
 
 class GameDied(Exception):
-    """The process of a game ended, or said what nobody expects."""
+    """The process of a game ended, or sent an unexpected message."""
 
 
 class Game:
@@ -99,16 +99,16 @@ class Game:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError):  # nobody reads what was left in it
+            with contextlib.suppress(OSError):  # the other end is gone
                 pipe.close()  # type: ignore[union-attr]
 
 
 class Smac(HostEnv):
-    """Games of one map. Their chances are StarCraft's own: no seed of rspo's reaches them."""
+    """Games of one map. Their randomness is StarCraft's own: rspo's seeds have no effect on it."""
 
     def __init__(self, map_name: str, python: str | None = None, module: str | None = None) -> None:
         self.map_name = map_name
-        # Other processes can make the same by its name if nothing but the environment decides.
+        # Other processes can make it by name unless arguments override the environment variables.
         self.name = f"smac:{map_name}" if python is module is None else None
         self.python = python or os.environ.get(PYTHON) or sys.executable
         module = module or os.environ.get(MODULE)
@@ -139,13 +139,13 @@ class Smac(HostEnv):
         return Games(self, size)
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
-        """How many battles were won; SMAC tells no more of them."""
+        """How many battles were won; SMAC reports nothing else."""
         won = float(np.asarray(trajectory.state)[-1].mean())
         return Descriptor("wins" if won >= 0.5 else "loses", {"won": won}, clear=False)
 
 
 class Games(Instances):
-    """Some games, each in a process of its own; all of them take a step at the same time."""
+    """Several games, each in its own process; all of them step at the same time."""
 
     def __init__(self, env: Smac, size: int) -> None:
         self.env = env
@@ -162,7 +162,7 @@ class Games(Instances):
         view = _views(told)
         reward = np.array([one.get("reward", 0.0) for one in told], np.float32)
         over = np.array([one.get("over", False) for one in told])
-        # SMAC says nothing of the battle where it had to launch the game anew.
+        # SMAC reports no result of the battle where it had to relaunch the game.
         cut = np.array(["battle_won" not in one.get("info", {}) for one in told])
         cut |= np.array(["episode_limit" in one.get("info", {}) for one in told])
         self.won[which] = [bool(one.get("info", {}).get("battle_won")) for one in told]
@@ -179,7 +179,7 @@ class Games(Instances):
             game.close()
 
     def _answers(self, which: np.ndarray, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """All games are asked before the first one is listened to."""
+        """Requests are sent to all games before the first answer is read."""
         heard = [self._heard(i, one) for i, one in zip(which, asked, strict=True)]
         return [self._answer(i, ok) for i, ok in zip(which, heard, strict=True)]
 
@@ -191,7 +191,8 @@ class Games(Instances):
         return True
 
     def _answer(self, i: int, heard: bool) -> dict[str, Any]:
-        """Of a game that died: what its successor shows, and no word of a battle."""
+        """The answer; for a game that died, its successor's observation, without a battle
+        result."""
         try:
             if heard:
                 told = self.games[i].receive()

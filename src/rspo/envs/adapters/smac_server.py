@@ -1,8 +1,8 @@
-"""One game of SMAC in a process and an interpreter of its own; arrays go over a pipe.
+"""One game of SMAC in its own process and interpreter; arrays go over a pipe.
 
-This file is run by its path, by an interpreter that need not have rspo: it imports nothing but the
-standard library, NumPy and SMAC. A message is a line of JSON, with "bytes" the length of what
-follows it; arrays follow one after the other, each as its shape and type in the line say.
+This file is run by path, by an interpreter that need not have rspo: it imports only the standard
+library, NumPy and SMAC. A message is a line of JSON, in which "bytes" is the length of the arrays
+that follow; their shapes and types are in the line.
 """
 
 import importlib
@@ -47,7 +47,7 @@ def made(map_name: str, seed: int, modules: Sequence[str]) -> tuple[Any, Any]:
 
 
 def seen(env: Any) -> dict[str, Any]:
-    """What is there to see now, as arrays."""
+    """The current observations, as arrays."""
     import numpy as np
 
     mask = np.array(env.get_avail_actions(), bool)
@@ -71,7 +71,7 @@ def serve(env: Any, lines: Iterable[str], out: Any) -> None:
             send(out, {}, **seen(env))
         elif asked["do"] == "step":
             reward, terminated, told = env.step(asked["actions"])
-            # After a protocol error SMAC has launched the game anew and says nothing of the battle.
+            # After a protocol error SMAC has relaunched the game and reports no battle result.
             known = {k: int(v) for k, v in told.items() if isinstance(v, (bool, int))}
             send(
                 out, {"reward": float(reward), "over": bool(terminated), "info": known}, **seen(env)
@@ -79,7 +79,7 @@ def serve(env: Any, lines: Iterable[str], out: Any) -> None:
 
 
 def main() -> None:
-    # What the game prints must not get between the messages.
+    # The game's own output must not mix with the messages.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     map_name, seed, *modules = sys.argv[1:]

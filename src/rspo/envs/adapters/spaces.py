@@ -1,5 +1,5 @@
-"""What the two adapters share: gymnasium's spaces as rspo's, and which modules a name may lead
-to."""
+"""Shared by the two adapters: conversion of Gymnasium's spaces, and which modules a name may
+import."""
 
 import importlib.metadata
 import re
@@ -14,8 +14,7 @@ from rspo.errors import InputError
 
 
 def bounds_of(seen: Sequence[Observed]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Between which numbers each agent's observations lie, [A, O] each; None where there are no
-    bounds at all."""
+    """The bounds of each agent's observations, [A, O] each; None where there are none at all."""
     low, high = (np.stack(side) for side in zip(*(one.bounds for one in seen), strict=True))
     return None if np.isinf(low).all() and np.isinf(high).all() else (low, high)
 
@@ -40,8 +39,8 @@ def action_space(space: Any, whose: str) -> ActionSpace:
 
 
 def native_action(space: Any, action: np.ndarray) -> Any:
-    """What the environment itself wants: its first choice may not be 0, its numbers may not stand
-    in a row."""
+    """An action in the environment's own format: its choices may not start at 0, its numbers may
+    not be flat."""
     if kind_of(space) == "Discrete":
         return int(action) + int(space.start)
     own = np.asarray(action, space.dtype).reshape(space.shape)
@@ -49,8 +48,8 @@ def native_action(space: Any, action: np.ndarray) -> Any:
 
 
 def named(env: Any, kind: str) -> tuple[str, ...]:
-    """What an environment calls the numbers it shows ("obs_names") or its actions
-    ("action_names"): an attribute of any wrapper or its metadata."""
+    """The environment's names of its observations ("obs_names") or actions ("action_names"): an
+    attribute of any wrapper or its metadata."""
     inner = getattr(env, "unwrapped", env)
     for holder in (env, inner):
         found = getattr(holder, "__dict__", {}).get(kind) or getattr(type(holder), kind, None)
@@ -61,8 +60,8 @@ def named(env: Any, kind: str) -> tuple[str, ...]:
 
 
 def check_module(module: str, builds_on: str) -> None:
-    """Importing runs code, and a name may come from a run folder: only modules of packages
-    installed for this."""
+    """Importing runs code, and a name may come from a run folder: allow only modules of packages
+    that depend on Gymnasium or PettingZoo."""
     top = module.partition(".")[0]
     for package in importlib.metadata.packages_distributions().get(top, []):
         needs = importlib.metadata.requires(package) or []

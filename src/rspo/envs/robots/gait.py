@@ -18,16 +18,16 @@ from rspo.errors import InputError
 Array = np.ndarray
 
 TOUCH = 0.005
-"""A part touches the ground when its lowest point is within so many metres of it."""
+"""A part touches the ground when its lowest point is within this many metres of it."""
 STILL = math.radians(2)
 """Joints that stray less from their mean (root mean square) do not make strides."""
 PERIODIC = 0.4
-"""The autocorrelation one stride apart must reach this, or the motion has no stride."""
+"""Minimum autocorrelation at a lag of one stride, or the motion has no stride."""
 FINER = 16
 """Lags of the autocorrelation between two moments."""
 EQUAL_PEAK = 0.9
-"""The stride is the shortest lag whose peak reaches this share of the highest: n strides apart
-correlate as well."""
+"""The stride is the shortest lag whose peak reaches this share of the highest, since multiples of
+a stride correlate as well."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Foot:
 
     name: str
     duty: float  # the share of time on the ground
-    touchdowns: float  # a second
+    touchdowns: float  # per second
     phase: (
         float | None
     )  # when it lands after the first foot, as a share of a stride in [0, 1); None without strides
@@ -55,8 +55,8 @@ class Gait:
     inverted: float  # the share of time in which that axis points down
     pitch: float  # mean forward lean of the torso; below 0 is backward
     shin: float | None  # mean lean of the shin that leans least, 90 is level; None without shins
-    turns: float  # whole turns about the axis across the way, in all; below 0 is backward
-    stride_frequency: float | None  # strides a second; None when the motion does not repeat
+    turns: float  # whole turns about the lateral axis, in total; below 0 is backward
+    stride_frequency: float | None  # strides per second; None when the motion does not repeat
     periodicity: float  # how well one stride repeats the last, at most 1
     feet: tuple[Foot, ...]
     fore: tuple[
@@ -82,7 +82,7 @@ class Gait:
 
 
 def describe(robot: Linkage, skip: float = 0.25) -> Gait:
-    """Measure the gait of a recording, without the first share `skip` of it, in which a robot gets
+    """Measure the gait of a recording, without its first fraction `skip`, in which a robot gets
     going."""
     if not 0 <= skip < 1:
         raise InputError(
@@ -131,7 +131,7 @@ def describe(robot: Linkage, skip: float = 0.25) -> Gait:
 class Stride(NamedTuple):
     """How a motion repeats."""
 
-    frequency: float | None  # a second
+    frequency: float | None  # per second
     periodicity: float  # the autocorrelation one stride apart
 
 
@@ -146,8 +146,8 @@ def find_stride(joints: Array, dt: float) -> Stride:
         return Stride(None, 0.0)
     correlation = _autocorrelation(moving)
     inner = correlation[1:-1]
-    # Over one stride the correlations of what varies about its mean sum to 0: the first peak comes
-    # after one below 0.
+    # Over one stride the autocorrelations sum to 0, so the first peak comes after a negative
+    # value.
     left_the_start = np.logical_or.accumulate(inner < 0)
     is_peak = left_the_start & (inner > 0) & (inner > correlation[:-2]) & (inner >= correlation[2:])
     peaks = 1 + np.flatnonzero(is_peak)
@@ -161,8 +161,8 @@ def find_stride(joints: Array, dt: float) -> Stride:
 
 
 def _refined(correlation: Array, lag: float) -> float:
-    """The lag of one stride, more exactly by the peaks two, three ... strides apart, as far as they
-    are clear."""
+    """The lag of one stride, refined by the peaks at two, three ... strides, as far as they are
+    clear."""
     for strides in range(2, int(len(correlation) / lag)):
         low, high = round((strides - 0.25) * lag), round((strides + 0.25) * lag)
         peak = low + int(correlation[low:high].argmax())
@@ -173,11 +173,11 @@ def _refined(correlation: Array, lag: float) -> float:
 
 
 def _autocorrelation(moving: Array) -> Array:
-    """Of joint angles [T, J] about their means, at lags of 0, 1 / FINER, 2 / FINER ... moments up
-    to T / 2.
+    """The autocorrelation of joint angles [T, J] about their means, at lags of 0, 1 / FINER, 2 /
+    FINER ... moments up to T / 2.
 
-    A fast gait has few moments a stride, and the peak lies between two of them. The power spectrum,
-    continued with zeros above what the recording resolves, gives the values there.
+    A fast gait has few moments per stride, and the peak lies between two of them. Zero-padding the
+    power spectrum interpolates the values there.
     """
     moments = len(moving)
     power = np.square(np.abs(np.fft.rfft(moving, 2 * moments, axis=0))).sum(1)

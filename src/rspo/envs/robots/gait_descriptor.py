@@ -13,13 +13,13 @@ from rspo.envs.robots.gait_name import Words, words
 from rspo.envs.robots.linkage import Linkage
 
 LASTING = 1.0
-"""A robot that falls within so many seconds shows no gait; it is falling."""
+"""A robot that falls within this many seconds shows no gait; it is falling."""
 AGREEING = 0.6
-"""So many of the episodes must show one gait, or the strategy is "mixed"."""
+"""At least this share of the episodes must show one gait, or the strategy is "mixed"."""
 PERIOD = {
     "pitch": 360.0,
     "phase": 1.0,
-}  # of numbers that come round, whose mean is that of directions
+}  # of circular quantities, which have a circular mean
 FALLING = Words("", "", "falling")
 
 
@@ -39,9 +39,9 @@ class Episode(NamedTuple):
 
 
 def describe_gaits(episodes: Sequence[Episode]) -> Descriptor:
-    """Episodes agree by their posture and movement; direction and stride are as most of those that
-    agree have them. A fall is no part of the name: it is not another gait. Numbers are means over
-    the episodes that show a gait."""
+    """Episodes agree if posture and movement do; direction and stride are those of most of the
+    agreeing ones. A fall is not part of the name, since it is not another gait. Numbers are means
+    over the episodes that show a gait."""
     gaits = [episode.gait for episode in episodes]
     shown = [words(gait) if gait else FALLING for gait in gaits]
     manners = Counter(each.manner for each in shown)

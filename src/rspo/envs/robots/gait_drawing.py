@@ -2,8 +2,8 @@
 OpenGL.
 
 The robot is seen from its right side (x goes to the right, z up), each frame with a fading trail of
-the moments before it. The ground carries marks of its own, so that they wander as the robot
-travels. Below it, for each foot, bars show when it is on the ground.
+the moments before it. The ground has fixed marks, which move past as the robot travels. Below it,
+for each foot, bars show when it is on the ground.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ LABELS = 84.0  # the column of the feet's names
 MARGIN = 16.0
 HEAD = 52.0  # the title and the numbers
 BAR, BAR_GAP = 9.0, 7.0
-LARGEST = 170.0  # units a metre
+LARGEST = 170.0  # units per metre
 GHOSTS = 3  # in the trail of each frame
 MARK = 0.25  # metres between two marks on the ground
 TRUNK = "#4c566a"
-LEGS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7")  # Okabe and Ito's, for eyes of every kind
+LEGS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7")  # Okabe and Ito's colour-blind-safe palette
 ARMS = ("#e69f00", "#56b4e9")
 OUTLINE = "#ffffff"
 INK, PALE = "#333333", "#9a9a9a"
@@ -44,8 +44,7 @@ class Shots:
 
     @property
     def first(self) -> int:
-        """Bars begin half a frame before the first one, or as early as there is something
-        recorded."""
+        """Bars begin half a frame before the first frame, or where the recording begins."""
         return max(0, self.start - self.step // 2)
 
     @property
@@ -62,8 +61,8 @@ def shots(
     robot: Linkage, gait: Gait, frames: int = 8, strides: float = 2, skip: float = 0.25
 ) -> Shots:
     """Up to `frames` moments over `strides` strides, from the first landing after the start-up.
-    Frames lie whole moments apart, so that they are equally spaced; without strides they cover what
-    is recorded, at most two seconds."""
+    Frames are a whole number of moments apart, so that they are equally spaced; without strides
+    they cover the recording, at most two seconds."""
     if frames < 2 or strides <= 0:
         raise InputError(
             f"A strip cannot have {frames} frames of {strides} strides; give 2 frames or more, of "
@@ -149,7 +148,7 @@ class _View:
         return LABELS + (i + 0.5) * self.cell
 
     def at(self, moment: float) -> float:
-        """Where a moment lies on the axis of time on which the frames stand."""
+        """The position of a moment on the time axis of the frames."""
         return self.centre((moment - self.shown.start) / self.shown.step)
 
     def place(self, i: int, frame: int, points: Array) -> Array:
@@ -219,8 +218,8 @@ def _colours(robot: Linkage) -> list[str]:
 
 
 def _earth(view: _View) -> list[str]:
-    """The ground, with marks that stay in place while the robot travels; every whole metre has its
-    number."""
+    """The ground, with marks that stay in place while the robot travels; every whole metre is
+    numbered."""
     y = round(view.ground, 1)
     ends = {"x1": LABELS, "y1": y, "x2": WIDTH - MARGIN, "y2": y}
     parts = [svg.element("line", **ends, stroke=INK, stroke_width=1.2)]
@@ -255,8 +254,8 @@ def _rows(robot: Linkage, shown: Shots) -> list[tuple[str, str, Array]]:
 
 
 def _bars(view: _View, row: int, name: str, colour: str, down: Array) -> list[str]:
-    """When a foot is down. A moment's bar reaches half a moment to both sides, so that frames stand
-    above their own."""
+    """When a foot is down. A moment's bar extends half a moment to both sides, so that each frame
+    is centred above its own."""
     y = round(view.ground, 1) + 34 + row * (BAR + BAR_GAP)
     first, stop = view.shown.first, min(view.shown.stop, len(down))
     edges = np.flatnonzero(

@@ -4,19 +4,17 @@ from typing import NamedTuple
 
 from rspo.envs.robots.gait import Foot, Gait
 
-MOVING = 0.2  # metres a second; slower is on the spot
+MOVING = 0.2  # metres per second; slower is on the spot
 USED = 0.05  # a foot that is down for a smaller share of time is not used
-FLIGHT = (
-    0.05  # without contact for a larger share of time: hops and runs, otherwise shuffles and walks
-)
-RESTING = 0.3  # a part that touches for so large a share carries weight
+FLIGHT = 0.05  # airborne for a larger share of time: hops and runs; otherwise shuffles and walks
+RESTING = 0.3  # a part that touches for this share of time carries weight
 UPSIDE_DOWN = 120.0  # degrees of tilt
-LEVEL = 60.0  # degrees of tilt with which a robot that walks upright does not walk upright
+LEVEL = 60.0  # degrees of tilt at which an upright walker is no longer upright
 STANDING_ON_ONE_END = (
-    30.0  # degrees of pitch that make a handstand of running on the fore foot alone
+    30.0  # degrees of pitch that turn running on the fore foot alone into a handstand
 )
 LEANING = 20.0  # degrees of pitch
-TUMBLING = 0.25  # turns a second
+TUMBLING = 0.25  # turns per second
 KNEELING = 60.0  # degrees by which every shin leans
 CROUCHED = 0.75  # the torso's height as a share of the standing one
 IN_STEP, ALTERNATING = (
@@ -27,11 +25,11 @@ SMALL_STEP, LONG_STRIDE = 0.3, 1.5  # strides' length as a share of the torso's 
 
 
 class Words(NamedTuple):
-    """The parts of a name, "" where one would say nothing."""
+    """The parts of a name, "" where one is left out."""
 
     direction: str
     stride: str
-    manner: str  # posture and movement: what makes it a gait of its own
+    manner: str  # posture and movement, which define a distinct gait
 
     def __str__(self) -> str:
         return " ".join(word for word in self if word)
@@ -109,7 +107,8 @@ def _two_feet(used: list[Foot], flying: bool) -> str:
 
 
 def _apart(feet: list[Foot]) -> float | None:
-    """Between the landings of two feet, as a share of a stride: 0 together, 0.5 in turn."""
+    """The offset between the landings of two feet, as a share of a stride: 0 together, 0.5
+    alternating."""
     first, second = (foot.phase for foot in feet)
     if first is None or second is None:
         return None

@@ -1,4 +1,4 @@
-"""What is drawn of a strategy's gait: one episode that shows it, as frames by `gait_drawing` or by
+"""Pictures of a strategy's gait: one episode that shows it, as frames by `gait_drawing` or by
 MuJoCo itself."""
 
 from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ class Portrait(NamedTuple):
 
 
 def portrait(title: str, label: str | None, episodes: Iterable[Episode]) -> Portrait:
-    """The first episode of the gait that the strategy is called after; if none is, the one that
-    lasts longest."""
+    """The first episode of the gait that the strategy is named after; if there is none, the
+    longest one."""
     seen: list[Episode] = []
     for episode in episodes:
         if (gait := episode.gait) and label == name(gait):
@@ -35,7 +35,7 @@ def portrait(title: str, label: str | None, episodes: Iterable[Episode]) -> Port
 
 
 def photographs(model: Model, robots: Sequence[Linkage]) -> list[bytes]:
-    """For each robot the moments of its strip side by side, as a PNG file. One process takes them
+    """For each robot the frames of its strip side by side, as a PNG file. One process renders them
     all."""
     moments = [robot.qpos[shots(robot, describe(robot)).frames] for robot in robots]
     taken = offscreen.render(model, np.concatenate(moments), WIDTH, HEIGHT)

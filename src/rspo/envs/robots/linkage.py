@@ -1,5 +1,4 @@
-"""A robot as capsules: what MuJoCo's forward kinematics makes of recorded joint positions, as plain
-arrays.
+"""A robot as capsules: MuJoCo's forward kinematics of recorded joint positions, as plain arrays.
 
 Gaits are measured on it, and pictures are drawn from it. Everything comes from the compiled model
 and `qpos`; nothing is simulated. Spheres are capsules whose two ends are one point.
@@ -19,22 +18,22 @@ from rspo.errors import InputError
 
 Array = np.ndarray
 FORE_AFT = 0.2  # metres between a quadruped's feet; less is how a biped stands
-Model = Any  # mujoco.MjModel, which is only there with the extra `mujoco`
+Model = Any  # mujoco.MjModel, only available with the extra `mujoco`
 
 
 @dataclass(frozen=True)
 class Linkage:
-    """T moments of a robot of G capsules. Lengths in metres, the floor at height 0, x is the way
-    forward, z is up."""
+    """T moments of a robot of G capsules. Lengths in metres, the floor at height 0, x is forward,
+    z is up."""
 
     dt: float  # seconds between two moments
-    parts: tuple[str, ...]  # [G] what a person calls each capsule
+    parts: tuple[str, ...]  # [G] a readable name of each capsule
     limbs: tuple[str, ...]  # [G] the limb that it belongs to, "" for the trunk
     is_foot: tuple[bool, ...]  # [G]
     radius: Array  # [G]
     ends: Array  # [T, G, 2, 3] the two ends of each capsule's axis
-    torso: Array  # [T, 3] where the torso's frame is
-    up: Array  # [T, 3] where the torso's own upward axis points
+    torso: Array  # [T, 3] the position of the torso's frame
+    up: Array  # [T, 3] the direction of the torso's upward axis
     qpos: Array  # [T, nq] the positions that it was made from
     joints: Array  # [T, J] the joints below the torso, in radians (metres for sliding ones)
     standing: float  # the torso's height in the model's own starting pose
@@ -57,7 +56,7 @@ class Linkage:
         )
 
     def between(self, start: int, stop: int) -> "Linkage":
-        """A part of the time."""
+        """A slice of the time."""
         cut = {
             name: getattr(self, name)[start:stop]
             for name in ("ends", "torso", "up", "qpos", "joints")
@@ -80,7 +79,7 @@ def mujoco_module() -> ModuleType:
         raise InputError(
             "Robots need the package mujoco; install it with: pip install 'rspo[mujoco]'"
         ) from None
-    except (AttributeError, RuntimeError) as error:  # what a wrong MUJOCO_GL ends in
+    except (AttributeError, RuntimeError) as error:  # from a wrong MUJOCO_GL
         chosen = os.environ.get("MUJOCO_GL", "")
         raise InputError(
             f"MuJoCo does not start with MUJOCO_GL='{chosen}' ({error}); unset it."
@@ -149,7 +148,7 @@ def _check(model: Model, qpos: Array, dt: float) -> None:
 
 
 def _root(model: Model) -> int:
-    """The torso: the first moving body that hangs on the world."""
+    """The torso: the first moving child of the world body."""
     for body in range(1, model.nbody):
         if model.body_parentid[body] == 0 and model.body_jntnum[body] > 0:
             return body
@@ -196,7 +195,7 @@ def _pose(
 
 
 def _limbs(model: Model, root: int) -> dict[int, str]:
-    """Each body's limb. The trunk is the torso and every body below which the robot branches; limbs
+    """Each body's limb. The trunk is the torso and every body at which the robot branches; limbs
     are the chains."""
     inside = [b for b in range(model.nbody) if model.body_rootid[b] == root]
     children = {b: [c for c in inside if model.body_parentid[c] == b and c != b] for b in inside}
@@ -224,7 +223,7 @@ def _feet(model: Model, root: int, names: Sequence[str] | None) -> set[int]:
 
 
 def _part(model: Model, geom: int) -> str:
-    """The geom's name without what only keeps names apart in a file: "torso1" and "torso_geom" are
+    """The geom's name without suffixes that only make names unique: "torso1" and "torso_geom" are
     the torso."""
     name = model.geom(geom).name or model.body(int(model.geom_bodyid[geom])).name or f"part{geom}"
     return re.sub(r"_geom$|\d+$", "", name) or name
@@ -241,8 +240,8 @@ def _shins(ends: Array, limbs: list[str], is_foot: list[bool]) -> tuple[tuple[in
 
 
 def _fore(feet: dict[str, Array]) -> tuple[str, ...]:
-    """The feet, by name and place, ahead of their middle, if they stand further apart along the way
-    than across it."""
+    """The feet ahead of their midpoint, given names and positions, if they are further apart along
+    x than across it."""
     places = np.stack(list(feet.values()))
     spread, middle = np.ptp(places, axis=0), places[:, 0].mean()
     apart = spread[0] > spread[1] and spread[0] > FORE_AFT

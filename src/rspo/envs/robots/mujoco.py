@@ -1,8 +1,8 @@
 """Half-Cheetah, Hopper, Walker2d and Humanoid: MuJoCo's engine, gymnasium's models and its v5
 rewards, 512 steps.
 
-The engine steps a whole batch in one call, and lets go of Python's lock meanwhile; all that is not
-physics is done for the batch at once too.
+The engine steps a whole batch in one call and releases the GIL meanwhile; everything else is
+vectorised over the batch too.
 """
 
 import abc
@@ -36,7 +36,7 @@ EVERYONE = slice(None)  # a view: no copies are gathered
 
 @dataclass(frozen=True)
 class Robot:
-    """What gymnasium's v5 class of a robot says."""
+    """The constants of Gymnasium's v5 class of a robot."""
 
     xml: str
     frame_skip: int
@@ -51,7 +51,7 @@ class Robot:
     normal_velocity: bool = False
     """Initial velocities are normal instead of uniform."""
     whole_body: bool = False
-    """It lives in space, not in a plane."""
+    """It moves in 3D, not in a plane."""
 
     @property
     def can_fall(self) -> bool:
@@ -90,8 +90,8 @@ class State(NamedTuple):
 
 class Mujoco(HostEnv):
     """One of the robots by name. With `fall="end"` an unhealthy robot ends its episode, as in
-    gymnasium; with "go on" it may lie there until the horizon, and only its reward for being
-    healthy ends."""
+    Gymnasium; with "go on" the episode continues to the horizon, without the reward for being
+    healthy."""
 
     def __init__(self, name: str, fall: Literal["end", "go on"] = "end") -> None:
         if name not in ROBOTS:
@@ -101,7 +101,7 @@ class Mujoco(HostEnv):
         self.robot, self.fall = ROBOTS[name], fall
         self.name = (
             name if type(self) is Mujoco and fall == "end" else None
-        )  # other processes know no other
+        )  # other processes can make only this variant
         self.mujoco = _engine()
         self._model = _load(self.mujoco, _assets() / self.robot.xml)
         self._model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
@@ -115,7 +115,7 @@ class Mujoco(HostEnv):
 
     @property
     def model(self) -> Any:
-        """The engine's model of the robot, a copy: what is changed in it changes no simulation."""
+        """A copy of the engine's model of the robot: changes to it affect no simulation."""
         return copy.copy(self._model)
 
     def batch(self, size: int) -> "Simulations":
@@ -126,7 +126,7 @@ class Mujoco(HostEnv):
         return describe_gaits(list(self.episodes(trajectory)))
 
     def behaviour(self, trajectory: Trajectory) -> Any:
-        """The mean pitch of the torso, of a humanoid its height, within what counts as healthy."""
+        """The mean pitch of the torso (for Humanoid its height) within the healthy range."""
         robot, first = self.robot, trajectory.first
         column, (low, high) = (0, robot.healthy_z) if robot.whole_body else (1, robot.healthy_angle)
         if not np.isfinite(low):
@@ -135,7 +135,7 @@ class Mujoco(HostEnv):
         return ((mean - low) / (high - low)).clip(0.0, 1.0)
 
     def episodes(self, trajectory: Trajectory) -> Iterator[Episode]:
-        """The first episode of each column, from the moment before its first action."""
+        """The first episode of each column, including the state before its first action."""
         qpos = np.concatenate([trajectory.start.qpos[None], trajectory.state.qpos])
         for n, steps in enumerate(trajectory.first.sum(0).tolist()):
             yield Episode(
@@ -172,15 +172,15 @@ class Mujoco(HostEnv):
 
     @cached_property
     def _order(self) -> np.ndarray:
-        """Capsules from far to near in the starting pose; the same in every moment, so that each
-        keeps its place."""
+        """Capsules from far to near in the starting pose; the order is fixed, so that each keeps
+        its place."""
         return far_to_near(self._linkage(self._model.qpos0[None]))
 
 
 class Seen(NamedTuple):
     """Some of the robots at one moment."""
 
-    x: np.ndarray  # [K] where they are along their track
+    x: np.ndarray  # [K] positions along the track
     healthy: np.ndarray  # [K]
     obs: np.ndarray  # [K, O]
 
@@ -190,9 +190,9 @@ class Simulations(Instances):
 
     def __init__(self, env: Mujoco, size: int) -> None:
         self.robot, self.fall = env.robot, env.fall
-        # On the thread that calls: the collector has one for each of its batches. Where more is
-        # read than the state, it is persistent, or what a call does not compute would be another
-        # simulation's.
+        # On the calling thread: the collector has one per batch. Where more than the state is
+        # read, the data is persistent, or values that a call does not compute would come from
+        # another simulation.
         self.engine = env.mujoco.batch.Batch(
             env._model, size, nthread=1, persistent=self.robot.whole_body
         )
@@ -202,8 +202,8 @@ class Simulations(Instances):
         )
         self.dt = np.array(
             env._model.opt.timestep * self.robot.frame_skip
-        )  # NumPy is slower with a number of Python's
-        self.x = np.zeros(size)  # where each was after its last step
+        )  # NumPy is slower with a Python number
+        self.x = np.zeros(size)  # position of each after its last step
         self.never, self.always = np.zeros(size, bool), np.ones(size, bool)
         self.never.flags.writeable = self.always.flags.writeable = (
             False  # every step gives the same ones
@@ -217,7 +217,7 @@ class Simulations(Instances):
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         scale, (nq, nv) = self.robot.reset_noise, (self.qpos.shape[1], self.qvel.shape[1])
-        self.engine.state[which] = self.start  # as the engine's own reset, in a fifth of its time
+        self.engine.state[which] = self.start  # as the engine's own reset, but faster
         for i, seed in zip(which.tolist(), seeds.tolist(), strict=True):
             rng = np.random.default_rng(seed)
             self.qpos[i] += rng.uniform(-scale, scale, nq)
@@ -241,9 +241,8 @@ class Simulations(Instances):
         return HostStep(seen.obs[:, None], reward[:, None], fell, never)
 
     def reward(self, way: np.ndarray, healthy: np.ndarray, cost: np.ndarray) -> np.ndarray:
-        """For the way that a step took along the track, of any shape."""
-        # Every operation on so few numbers takes as long as a tenth of a robot's step: none that
-        # changes nothing.
+        """The reward for a step's displacement along the track, of any shape."""
+        # On so few numbers the overhead of every operation counts: no unnecessary ones.
         reward = way / self.dt
         if self.robot.forward != 1:
             reward *= self.robot.forward
@@ -266,7 +265,7 @@ class Planar(Simulations):
     def __init__(self, env: Mujoco, size: int) -> None:
         super().__init__(env, size)
         robot, nq, nv = self.robot, self.qpos.shape[1], self.qvel.shape[1]
-        # Of all but x, once for each instance: NumPy takes longer to broadcast than to compare.
+        # Of all but x, repeated per instance: NumPy takes longer to broadcast than to compare.
         healthy = [robot.healthy_z, *[robot.healthy_state] * (nq - 2 + nv)]
         if robot.healthy_angle != FREE:
             healthy[1] = robot.healthy_angle
@@ -292,8 +291,8 @@ class Planar(Simulations):
 
 
 class WholeBody(Simulations):
-    """A robot in space: moves as its centre of mass does, and sees inertias, velocities and forces
-    of all its parts."""
+    """A 3D robot: its position is that of its centre of mass, and it observes inertias, velocities
+    and forces of all its parts."""
 
     def __init__(self, env: Mujoco, size: int) -> None:
         super().__init__(env, size)
@@ -310,7 +309,7 @@ class WholeBody(Simulations):
     def simulate(self, which: Rows, action: np.ndarray) -> None:
         super().simulate(which, action)
         for i in range(len(self.x)) if isinstance(which, slice) else which.tolist():
-            self.engine.get_data(i, self.one)  # a step leaves the external forces out
+            self.engine.get_data(i, self.one)  # a step does not compute the external forces
             self.mujoco.mj_rnePostConstraint(self.model, self.one)
             self.cfrc_ext[i] = self.one.cfrc_ext
 
@@ -352,8 +351,8 @@ _SAID: set[str] = set()
 
 
 def _say(text: str) -> None:
-    """A warning of the engine's, such as of a simulation that blew up; once a process. Without this
-    it would go to a log that the engine starts in whatever folder one is in."""
+    """Show a warning of the engine, such as of a simulation that blew up, once per process.
+    Otherwise it would go to a log file in the current folder."""
     warning = text.partition(" Time =")[0]
     if warning not in _SAID:
         _SAID.add(warning)
@@ -361,7 +360,7 @@ def _say(text: str) -> None:
 
 
 def _load(mujoco: Any, path: Path) -> Any:
-    """The engine's complaints about gymnasium's old files are not the user's."""
+    """Suppress the engine's warnings about Gymnasium's old files."""
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda text: None)
     try:
@@ -371,16 +370,16 @@ def _load(mujoco: Any, path: Path) -> Any:
 
 
 def _superfluous(bits: Any, robot: Robot) -> int:
-    """What the engine can leave out without a number changing; a planar robot's step then takes 7
-    to 8 % less time. There is one robot and a plane, so its contacts are one island. Where no two
-    bodies touch with several parts each, a tree of boxes around their parts saves no comparisons,
-    and contacts are found in the same order without."""
+    """Engine features that can be disabled without changing any number, which makes steps faster.
+    There is one robot and a plane, so its contacts are one island. Where no two bodies with
+    several geoms each can touch, a bounding volume hierarchy saves no comparisons, and contacts
+    are found in the same order without it."""
     return int(bits.mjDSBL_ISLAND) | (0 if robot.whole_body else int(bits.mjDSBL_MIDPHASE))
 
 
 def _assets() -> Path:
-    """gymnasium's folder of models. Nothing of it is imported: that would take longer than to load
-    a robot."""
+    """Gymnasium's folder of models, found without importing Gymnasium, which would take longer
+    than loading a robot."""
     found = importlib.util.find_spec("gymnasium")
     if found is None or found.origin is None:
         raise InputError("The robots need gymnasium's models: pip install 'rspo[mujoco]'.")

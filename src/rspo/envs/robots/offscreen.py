@@ -1,8 +1,8 @@
 """MuJoCo's own pictures, where the machine can make them: its offscreen renderer through EGL or
 OSMesa.
 
-It runs in a process of its own. MuJoCo chooses its OpenGL library once, when it is first imported,
-and a library that does not work may end the process instead of saying so.
+It runs in a separate process. MuJoCo chooses its OpenGL library once, on first import, and a
+broken library may crash the process instead of raising.
 """
 
 import os
@@ -17,7 +17,7 @@ from rspo.envs.robots.linkage import Array, Model, mujoco_module
 from rspo.errors import InputError, NoRendererError
 
 BACKENDS = ("egl", "osmesa")
-SECONDS = 120  # to draw in, and one more a picture: what a software renderer needs at worst
+SECONDS = 120  # time limit, plus one per picture, for a slow software renderer
 
 
 def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Array:
@@ -50,7 +50,7 @@ def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Ar
 
 
 def _attempt(folder: str, backend: str, width: int, height: int, seconds: int) -> str:
-    """Draw with one OpenGL library; the reason if it did not work."""
+    """Render with one OpenGL library; the reason if it did not work."""
     environment = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"}
     environment |= {
         "MUJOCO_GL": backend,
@@ -66,7 +66,7 @@ def _attempt(folder: str, backend: str, width: int, height: int, seconds: int) -
         str(height),
     ]
     try:
-        done = subprocess.run(  # in the folder, for MuJoCo leaves a log where it fails
+        done = subprocess.run(  # in the folder, because MuJoCo leaves a log there on failure
             command,
             env=environment,
             cwd=folder,
@@ -87,7 +87,7 @@ def _attempt(folder: str, backend: str, width: int, height: int, seconds: int) -
 
 
 def main(folder: str, width: str, height: str) -> None:
-    """The other process: from files to a file."""
+    """The entry point of the other process: from files to a file."""
     mujoco = mujoco_module()
     model = mujoco.MjModel.from_binary_path(str(Path(folder, "model.mjb")))
     data = mujoco.MjData(model)

@@ -1,7 +1,6 @@
-"""A robot seen from its side, as limbs: what `rspo play` and the report draw of one moment of it.
+"""A robot seen from its side, as limbs: the drawing of one moment in `rspo play` and the report.
 
-The camera goes along with the torso; marks on the ground stay behind, so that one sees the robot
-travel.
+The camera follows the torso; marks on the ground stay in place, so that one sees the robot travel.
 """
 
 import math
@@ -18,7 +17,7 @@ MARK = 0.5  # metres between two marks on the ground
 
 
 def robot_scene(robot: Linkage, order: np.ndarray) -> list[Shape]:
-    """The first moment of `robot`: its capsules in the given order, each called after its limb."""
+    """The first moment of `robot`: its capsules in the given order, each labelled by its limb."""
     forward = float(robot.torso[0, 0])
     place = lambda end: ((float(end[0]) - forward) * METRE, GROUND + float(end[2]) * METRE)
     limbs = [
@@ -35,7 +34,7 @@ def robot_scene(robot: Linkage, order: np.ndarray) -> list[Shape]:
 
 
 def _marks(forward: float) -> list[Shape]:
-    """Always as many, and each keeps its place among them until it leaves the picture."""
+    """A fixed number of marks, each keeping its index until it leaves the picture."""
     count = math.floor(2 / METRE / MARK)
     first = math.ceil((forward - 1 / METRE) / MARK)
     shown = sorted(range(first, first + count), key=lambda mark: mark % count)

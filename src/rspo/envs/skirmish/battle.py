@@ -1,8 +1,8 @@
 """One step of a skirmish: eight game loops, as four sub-steps of two.
 
-A sub-step, in this order: enemies choose targets; who is ready and has its target in reach begins a
-blow; hits that are due land, all at once, and the hurt recover; the others walk, push each other
-and slide along walls.
+A sub-step, in this order: enemies choose targets; units that are ready and have their target in
+reach begin an attack; hits that are due land, all at once, and damaged units recover; the others
+walk, push each other and slide along walls.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Rules:
     game: Map
     targets: TargetRule
     commit: float | None
-    """Seconds that a blow roots an enemy; None: as its data says."""
+    """Seconds that an attack roots an enemy; None: by the unit's data."""
     slop: float
 
     @property
@@ -44,7 +44,7 @@ class Rules:
 
 
 class Orders(NamedTuple):
-    """What the allies were told, [allies] each; whom they attack is their `target`."""
+    """The orders of the allies, [allies] each; whom they attack is in `target`."""
 
     dx: Array  # which way to walk: -1, 0 or 1
     dy: Array
@@ -58,7 +58,8 @@ def fight(
     point: tuple[Array, Array],
     noise: Array,
 ) -> tuple[Team, Team]:
-    """noise [allies + enemies]: of each one's next cooldown; nobody begins two blows in a step."""
+    """noise [allies + enemies]: for each unit's next cooldown; no unit begins two attacks in a
+    step."""
     low, high = COOLDOWN_JITTER
     jitter = low + (high - low) * noise
     nobody = lambda team: team._replace(shot=jnp.full_like(team.shot, -1))
@@ -94,7 +95,8 @@ Steps = tuple[Array, Array]
 def _towards(
     team: Team, to_x: Array, to_y: Array, longest: float, short_of: Array | float
 ) -> Steps:
-    """A step of this length at most, that ends so far from the place."""
+    """A step of at most this length, which stops at the given distance from the target
+    position."""
     dx, dy = to_x - team.x, to_y - team.y
     square = dx * dx + dy * dy + 1e-12
     scale = lax.rsqrt(square)
@@ -120,7 +122,7 @@ def _enemy_steps(rules: Rules, allies: Team, enemies: Team, point: tuple[Array, 
     ground, unit, other = rules.terrain, rules.game.enemies.unit, rules.game.allies.unit
     aimed, nobody = combat.aim(enemies.target, rules.game.allies.count), enemies.target < 0
     number, place = movement.cell(ground, allies.x, allies.y), movement.cell(ground, *point)
-    # A sum over the few allies is cheaper than a gather for each of many enemies.
+    # A sum over the few allies is cheaper than a gather per enemy.
     of_target = lambda values, else_: jnp.where(
         nobody, else_, jnp.where(aimed, values[:, None], 0).sum(0, dtype=values.dtype)
     )
@@ -138,7 +140,7 @@ def _enemy_steps(rules: Rules, allies: Team, enemies: Team, point: tuple[Array, 
 def _move(
     rules: Rules, allies: Team, enemies: Team, ally_steps: Steps, enemy_steps: Steps
 ) -> tuple[Team, Team]:
-    """Walk, then push: all each other, but whoever walks over the others' heads."""
+    """Walk, then push each other, except units that walk over the others."""
     sides = rules.game.allies, rules.game.enemies
     x, y = allies.x + ally_steps[0], allies.y + ally_steps[1]
     enemy_x, enemy_y = enemies.x + enemy_steps[0], enemies.y + enemy_steps[1]
@@ -197,7 +199,7 @@ def _strike(
 
 
 def _burnt_enemies(rules: Rules, allies: Team, enemies: Team) -> Array:
-    """[allies, enemies] whom each ally's lance would hit."""
+    """[allies, enemies] which enemies each ally's lance would hit."""
     lance, radius = rules.game.allies.unit.lance, rules.game.enemies.unit.radius
     assert lance is not None
     target = jnp.maximum(allies.target, 0)

@@ -1,4 +1,4 @@
-"""Whom units go for, when they strike, and what that does. Pairs are [allies, enemies]."""
+"""Target selection, attacks and damage. Pairs are [allies, enemies]."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from rspo.envs.skirmish.state import Team
 from rspo.envs.skirmish.units import SCAN_RANGE, SHIELD_DELAY, Lance, Unit
 
 NOBODY = 1e9  # as a square distance
-LATER = 1e4  # more than any square distance on a map: whoever comes later in the order of targets
+LATER = 1e4  # above any square distance on a map: added to targets of lower priority
 
 
 class Pairs(NamedTuple):
@@ -26,18 +26,18 @@ def pairs(allies: Team, enemies: Team) -> Pairs:
 
 
 def aim(target: Array, count: int) -> Array:
-    """[count, units] which of `count` others each unit is after."""
+    """[count, units] which of `count` others each unit targets, one-hot."""
     return target == jnp.arange(count, dtype=jnp.int32)[:, None]
 
 
 def choose_targets(
     rule: str, order: str, allies: Team, enemies: Team, between: Pairs, kinds: tuple[Unit, Unit]
 ) -> Array:
-    """Whom each enemy is after. A target in reach is kept, and so is one during a blow. Else the
-    nearest of the allies that attack this enemy, or anyone from near by; else the nearest ally near
-    by; else, if the order was to attack units, the nearest one; else nobody.
+    """The target of each enemy. A target in reach is kept, and so is one during an attack. Else
+    the nearest of the allies that attack this enemy, or anyone from nearby; else the nearest ally
+    nearby; else, if the order was to attack units, the nearest one; else none.
 
-    The game's own rule is not public. Two others: "nearest" makes no difference for attackers,
+    The game's own rule is not public. Two alternatives: "nearest" gives attackers no preference,
     "sticky" keeps a target until it is dead.
     """
     ally, enemy = kinds
@@ -57,7 +57,7 @@ def choose_targets(
 
 
 def begin_blows(team: Team, unit: Unit, in_reach: Array, jitter: Array) -> Team:
-    """A blow of each unit that is ready and has its target in reach."""
+    """Begin an attack of each unit that is ready and has its target in reach."""
     ready = team.alive & in_reach & (team.cooldown <= 0) & (team.swing >= unit.last_hit)
     return team._replace(
         swing=jnp.where(ready, 0.0, team.swing),
@@ -67,7 +67,7 @@ def begin_blows(team: Team, unit: Unit, in_reach: Array, jitter: Array) -> Team:
 
 
 def landing(team: Team, unit: Unit, seconds: float) -> Array:
-    """[units] how many hits of each unit's blow land within the next `seconds`."""
+    """[units] how many hits of each unit's attack land within the next `seconds`."""
     moments = [unit.windup + k * unit.gap for k in range(unit.hits)]
     due = [(team.swing <= at) & (at < team.swing + seconds) for at in moments]
     return sum((hit.astype(jnp.float32) for hit in due), jnp.zeros_like(team.hp)) * team.alive
@@ -92,8 +92,8 @@ def burnt(
 
 
 def hurt(team: Team, unit: Unit, hits: Array, damage: float, seconds: float) -> Team:
-    """After this many hits of this damage each, first on shields and then, less the armour, on hit
-    points; and after `seconds` of recovery."""
+    """Health after this many hits of this damage each, first on shields and then, reduced by the
+    armour, on hit points; and after `seconds` of recovery."""
     overflow = jnp.maximum(hits * damage - team.shield, 0.0)
     through = jnp.ceil(overflow / damage - 1e-5)  # hits that reach hit points, the first in part
     first = overflow - (through - 1.0) * damage

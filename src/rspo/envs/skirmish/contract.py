@@ -18,10 +18,10 @@ NORTH, SOUTH, EAST, WEST, ATTACK = 2, 3, 4, 5, 6
 SIGHT = 9.0
 SHOOTING_RANGE = 6.0  # from centre to centre, whatever the weapon
 LOOK_AHEAD = 1.0  # how far away a cell has to be passable for a move
-LOOPS = 16.0  # a second
+LOOPS = 16.0  # per second
 FEATURES = ("damage", "kills", "win")
 KILL, WIN = 10.0, 200.0
-BEST_RETURN = 20.0  # of who kills all; what regenerates and is taken again comes on top
+BEST_RETURN = 20.0  # for killing all enemies; damage to regenerated health comes on top
 
 
 def actions(game: Map) -> int:
@@ -40,25 +40,25 @@ def state_size(game: Map) -> int:
 
 
 def _bodies(game: Map) -> tuple[int, int]:
-    """How many numbers say how healthy an ally and an enemy is."""
+    """How many numbers describe the health of an ally and of an enemy."""
     return 1 + (game.allies.unit.shield > 0), 1 + (game.enemies.unit.shield > 0)
 
 
 def weights(game: Map) -> np.ndarray:
-    """What each of the `FEATURES` is worth."""
+    """The weight of each of the `FEATURES`."""
     total = game.enemies.count * (KILL + game.enemies.unit.health) + WIN
     return np.array([1.0, KILL, WIN], np.float32) * np.float32(BEST_RETURN / total)
 
 
 def orders(action: Array) -> tuple[Orders, Array]:
-    """What each ally is told, and whom it attacks, or -1."""
+    """The order of each ally, and whom it attacks, or -1."""
     one = lambda this, other: (action == this).astype(jnp.float32) - (action == other)
     attacked = jnp.where(action >= ATTACK, action - ATTACK, -1)
     return Orders(one(EAST, WEST), one(NORTH, SOUTH)), attacked
 
 
 def features(before: State, after: State) -> Array:
-    """[3]: damage, of which healing counts too, as SMAC takes the absolute value; deaths of
+    """[3]: damage, in which healing counts too, as SMAC takes the absolute value; deaths of
     enemies; a victory."""
     damage = jnp.abs((before.enemies.health - after.enemies.health).sum())
     kills = (before.enemies.alive & ~after.enemies.alive).sum()

@@ -1,4 +1,4 @@
-"""Names for what recorded episodes show: the strategies that the paper saw, by numbers read off the
+"""Names of recorded episodes: the strategies reported in the paper, by numbers derived from the
 units' tracks.
 
 An episode has the name of the first rule that holds, "other" if none does, and "defeat" if it was
@@ -16,7 +16,7 @@ from rspo.envs.skirmish.maps import Map
 
 DEFEAT, OTHER = "defeat", "other"
 MAJORITY = 0.5
-MOVED = 0.2  # cells a step: less is standing, or being pushed
+MOVED = 0.2  # cells per step: less is standing, or being pushed
 TOGETHER = 4.0  # cells: closer units act as a pair
 UNHURT = 35.0  # points: a tenth of a colossus
 WINDOW = 6  # steps
@@ -26,7 +26,7 @@ CORNERS = ((8.0, 19.0), (24.0, 19.0))
 
 
 class Tracks(NamedTuple):
-    """Of each batch's first episodes; [T, N, allies] unless said."""
+    """Of each column's first episode; [T, N, allies] unless noted."""
 
     live: np.ndarray  # [T, N] the steps that were played
     x: np.ndarray
@@ -34,9 +34,9 @@ class Tracks(NamedTuple):
     dx: np.ndarray  # of the step
     dy: np.ndarray
     alive: np.ndarray
-    fired: np.ndarray  # whether a blow began
+    fired: np.ndarray  # whether an attack began
     lost: np.ndarray  # health that the step took
-    target: np.ndarray  # [T, N, enemies] whom each enemy is after
+    target: np.ndarray  # [T, N, enemies] the target of each enemy
     enemy_y: np.ndarray  # [T, N, enemies]
     enemy_alive: np.ndarray  # [T, N, enemies]
     won: np.ndarray  # [N]
@@ -194,7 +194,7 @@ def _still(seen: Tracks) -> np.ndarray:
 
 
 def _share(where: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """[N, allies] in how many of its steps something holds of a unit."""
+    """[N, allies] the share of its steps in which something holds for a unit."""
     return (where & of).sum(0) / np.maximum(of.sum(0), 1)
 
 
@@ -203,7 +203,7 @@ def _mean(values: np.ndarray, where: np.ndarray, axis: Any = 0) -> np.ndarray:
 
 
 def _turns(moves: np.ndarray) -> np.ndarray:
-    """[N, allies] how often a unit turns round on one axis, whatever lies between."""
+    """[N, allies] how often a unit reverses direction on one axis, ignoring pauses."""
     way = np.where(np.abs(moves) > MOVED, np.sign(moves), 0.0)
     turns, last = np.zeros(way.shape[1:]), np.zeros(way.shape[1:])
     for now in way:
@@ -214,7 +214,7 @@ def _turns(moves: np.ndarray) -> np.ndarray:
 
 def _parallel(seen: Tracks) -> np.ndarray:
     """[N] whether two units go the same way, from -1 to 1: the cosine of their moves, each over a
-    few steps, for one shoots while the other moves."""
+    few steps, because one shoots while the other moves."""
     total = lambda moves: np.cumsum(moves, 0)
     over = lambda moves: total(moves)[WINDOW:] - total(moves)[:-WINDOW]
     dx, dy = over(seen.dx), over(seen.dy)
@@ -224,7 +224,7 @@ def _parallel(seen: Tracks) -> np.ndarray:
 
 
 def _switches(target: np.ndarray, live: np.ndarray) -> np.ndarray:
-    """[N] how often a target gives way to another, whatever lies between."""
+    """[N] how often one target is followed by another, ignoring gaps."""
     count, last = np.zeros(target.shape[1]), np.full(target.shape[1], -1)
     for now, on in zip(target, live, strict=True):
         count += on & (now >= 0) & (last >= 0) & (now != last)
@@ -239,5 +239,5 @@ def _crossings(seen: Tracks) -> np.ndarray:
     count, last = np.zeros(level.shape[1:]), np.zeros(level.shape[1:])
     for now, inside in zip(level, over, strict=True):
         count += now * last < 0
-        last = np.where(inside, np.where(now != 0, now, last), 0)  # who walks round starts anew
+        last = np.where(inside, np.where(now != 0, now, last), 0)  # walking around starts over
     return count

@@ -11,7 +11,7 @@ from rspo.core.types import Shape
 from rspo.envs.skirmish.maps import Map, Side
 
 GROUNDS = {".": "ground", "=": "plateau", "/": "ramp", "x": "cliff"}  # roles
-BARS = 4  # a side of more units has no bars of health, or nothing else would be seen
+BARS = 4  # larger teams have no health bars, which would hide everything else
 BAR = 0.012  # half the thickness of a bar, in the drawing
 NOWHERE = float("nan")
 
@@ -28,7 +28,7 @@ def cell(game: Map) -> float:
 
 
 def backdrop(game: Map) -> list[Shape]:
-    """Bands of equal rows, as strips of one kind of ground each."""
+    """Bands of identical rows, as strips of one kind of ground each."""
     shapes, top, size = [], len(game.ground), cell(game)
     for row, equal in groupby(game.ground):
         height = len(list(equal))
@@ -42,7 +42,7 @@ def backdrop(game: Map) -> list[Shape]:
 
 
 def runs(row: str) -> Iterator[tuple[int, int, str]]:
-    """Cells of one kind in a row: from, up to, and the kind."""
+    """Runs of cells of one kind: from, up to, and the kind."""
     at = 0
     for kind, run in groupby(row):
         length = len(list(run))
@@ -51,8 +51,7 @@ def runs(row: str) -> Iterator[tuple[int, int, str]]:
 
 
 def scene(game: Map, state: Any) -> list[Shape]:
-    """Each thing keeps its place in the list from moment to moment; what is not there is
-    nowhere."""
+    """Each thing keeps its index over time; what is absent has no position."""
     allies, enemies = state.allies, state.enemies
     shapes = [
         *_burnt(game, state),
@@ -96,7 +95,7 @@ def _bars(game: Map, side: Side, team: Any) -> list[Shape]:
 
 
 def _targets(state: Any) -> list[tuple[float, float] | None]:
-    """Where each ally has shot to in the last step."""
+    """Where each ally shot in the last step."""
     return [
         (float(state.enemies.x[shot]), float(state.enemies.y[shot])) if shot >= 0 else None
         for shot in state.allies.shot

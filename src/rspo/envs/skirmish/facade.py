@@ -18,7 +18,7 @@ from rspo.envs.skirmish.skirmish import Skirmish
 from rspo.envs.skirmish.state import info
 from rspo.errors import InputError
 
-# What SMAC lets one change and the simulator does not: accepted with SMAC's own defaults alone.
+# SMAC options that the simulator does not support: accepted only with SMAC's defaults.
 DEFAULTS: dict[str, Any] = {
     "step_mul": 8,
     "move_amount": 2,
@@ -43,7 +43,7 @@ DEFAULTS: dict[str, Any] = {
     "reward_scale_rate": 20,
     "heuristic_ai": False,
 }
-# What has nothing to do with the battle.
+# Options that do not affect the battle.
 IGNORED = ("game_version", "window_size_x", "window_size_y", "replay_dir", "replay_prefix", "debug")
 
 
@@ -82,7 +82,7 @@ class StarCraft2Env:
         return self.get_obs(), self.get_state()
 
     def step(self, actions: Any) -> tuple[float, bool, dict[str, Any]]:
-        """What all agents do at once; actions that the masks do not allow fail, as in SMAC."""
+        """Step with the actions of all agents; masked actions raise an error, as in SMAC."""
         chosen = np.array([int(action) for action in actions], np.int32)
         for agent, action in enumerate(chosen):
             assert self.get_avail_agent_actions(agent)[action] == 1, (
@@ -159,4 +159,4 @@ class StarCraft2Env:
         raise InputError("The simulator has no window: use `rspo play` or the report.")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""

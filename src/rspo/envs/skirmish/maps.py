@@ -1,4 +1,4 @@
-"""The maps: who fights whom, where, and for how long. A map is data alone."""
+"""The maps: who fights whom, where, and for how long. A map is only data."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +16,7 @@ class Side:
 
     kind: str
     places: tuple[tuple[float, float], ...]
-    """Where each of them starts, but for the jitter."""
+    """Where each of them starts, before jitter."""
 
     @property
     def unit(self) -> Unit:
@@ -35,20 +35,20 @@ class Map:
     allies: Side
     enemies: Side
     order: Literal["point", "units"]
-    """What the enemies are told to attack at the start: a point between the first and the last
-    ally's start, or the allies, wherever they are."""
+    """What the enemies are ordered to attack: a point between the first and the last ally's start,
+    or the allies, wherever they are."""
     ground: Ground
 
 
 def _rows(*bands: tuple[int, str]) -> Ground:
-    """Bands of equal rows, from the top; each row is half of one that is symmetric."""
+    """Bands of identical rows, from the top; each is given as half of a symmetric row."""
     return tuple(half + half[::-1] for count, half in bands for _ in range(count))
 
 
 def _block(
     x: float, y: float, columns: int, rows: int, apart: float
 ) -> tuple[tuple[float, float], ...]:
-    """Places in rows around a centre, so far apart."""
+    """Positions in rows around a centre, with this spacing."""
     return tuple(
         (x + apart * (i - (columns - 1) / 2), y + apart * (j - (rows - 1) / 2))
         for j in range(rows)

@@ -1,6 +1,6 @@
-"""How units get from place to place: ways around obstacles, pushing, and sliding along walls.
+"""How units move: paths around obstacles, pushing, and sliding along walls.
 
-All of it is about one skirmish; arrays are [units]. The collector maps it over many.
+Everything is for one skirmish; arrays are [units]. The collector vmaps it.
 """
 
 import jax.numpy as jnp
@@ -9,20 +9,20 @@ from jax import Array, lax
 
 from rspo.envs.skirmish.terrain import STRAIGHT, Terrain
 
-PUSH = 0.25  # the longest that others move a unit in one sub-step
-FAR = 1e3  # where the dead are when it comes to pushing
+PUSH = 0.25  # the furthest that others push a unit in one sub-step
+FAR = 1e3  # where dead units are placed for pushing
 
 
 def cell(terrain: Terrain, x: Array, y: Array) -> Array:
-    """The number of the cell that a place is in."""
+    """The number of the cell that contains a position."""
     return jnp.asarray(terrain.number)[y.astype(jnp.int32) * terrain.width + x.astype(jnp.int32)]
 
 
 def next_point(
     terrain: Terrain, x: Array, y: Array, to: Array, to_x: Array, to_y: Array
 ) -> tuple[Array, Array, Array]:
-    """Where to walk in a straight line on the way to a place and its cell `to`, and whether that is
-    the place itself."""
+    """The next point to walk to in a straight line on the way to a position in cell `to`, and
+    whether it is the position itself."""
     starts = terrain.way.shape[1]
     way = jnp.asarray(terrain.way.reshape(-1).astype(np.int32))
     corner = way[to * starts + cell(terrain, x, y)]
@@ -47,8 +47,7 @@ def push(x: Array, y: Array, separation: np.ndarray, alive: Array) -> tuple[Arra
         share = 0.5 * jnp.maximum(overlap, 0.0)
         return total[0] + share * dx, total[1] + share * dy
 
-    # One after the other: a matrix of all pairs would not stay in the cache. Of the dead nobody but
-    # the dead takes notice.
+    # A loop: a matrix of all pairs would not stay in the cache. Dead units affect only each other.
     push_x, push_y = lax.fori_loop(0, len(separation), one, (zero, zero), unroll=4)
     length = jnp.sqrt(push_x * push_x + push_y * push_y)
     share = alive * (PUSH / jnp.maximum(length, PUSH))

@@ -1,4 +1,5 @@
-"""A strategy on paper: the ways that units went over the terrain, in a few parts of one episode."""
+"""A picture of a strategy: the paths of the units over the terrain, in a few parts of one
+episode."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,7 +14,7 @@ from rspo.envs.skirmish import drawing
 from rspo.envs.skirmish.maps import Map
 from rspo.envs.skirmish.state import won
 
-PARTS = 4  # of an episode, a panel each
+PARTS = 4  # of an episode, one panel each
 SIDE = 230.0  # width of a panel
 ALLIES = (svg.COLOURS[0], svg.COLOURS[1])
 ENEMY, DEAD, HEALTH, SHIELD = "#7a2d5a", "#c9a3bb", "#00805a", "#3f8fd2"
@@ -21,8 +22,8 @@ FILLS = {"ground": "#eee9dc", "plateau": "#d6cbb0", "ramp": "#e3dac5", "cliff": 
 
 
 def strip(game: Map, title: str, trajectory: Trajectory) -> str:
-    """The first episode that was won, or else the first; in each panel where everyone is at the
-    end of its part, with the ways since its begin."""
+    """The first episode that was won, or else the first; each panel shows the positions at the end
+    of its part, with the paths since its start."""
     n = _shown(trajectory)
     steps = max(int((trajectory.live & trajectory.first)[:, n].sum()), 1)
     moments = np.linspace(0, steps, PARTS + 1).round().astype(int)
@@ -56,7 +57,7 @@ def _panel(game: Map, trajectory: Trajectory, n: int, begin: int, end: int) -> I
 
 
 class _Frame(NamedTuple):
-    """The part of the map that is drawn: all that has ground, in cells."""
+    """The part of the map that is drawn: everything with ground, in cells."""
 
     left: float
     top: float
@@ -65,7 +66,7 @@ class _Frame(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """Of a cell, in the picture."""
+        """The size of a cell in the picture."""
         return SIDE / self.width
 
     def point(self, x: float, y: float) -> tuple[float, float]:
@@ -94,7 +95,7 @@ def _terrain(game: Map) -> Iterator[str]:
 
 
 def _enemies(game: Map, states: list[Any]) -> Iterator[str]:
-    """Crosses where they fell, discs where they are; the way of a few."""
+    """Crosses where they fell, discs where they are, and the paths of a few."""
     last, frame = states[-1].enemies, _frame(game)
     for j in range(game.enemies.count):
         alive = [state for state in states if state.enemies.hp[j] > 0]
@@ -112,7 +113,7 @@ def _enemies(game: Map, states: list[Any]) -> Iterator[str]:
 
 
 def _ally(game: Map, states: list[Any], i: int) -> Iterator[str]:
-    """Its way, dots where it shot from, and itself with its number and health."""
+    """Its path, dots where it shot from, and the unit with its number and health."""
     alive = [state for state in states if state.allies.hp[i] > 0]
     if not alive:
         return

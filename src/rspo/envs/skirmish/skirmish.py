@@ -19,25 +19,25 @@ from rspo.envs.skirmish.state import State, fresh
 from rspo.envs.skirmish.units import SLOP
 from rspo.errors import InputError
 
-JITTER = 0.1  # by which a unit may start off its place, in both directions
+JITTER = 0.1  # largest offset of a starting position, in both directions
 
 
 class Skirmish(Env):
     """One of the `MAPS`: allies that learn against enemies that follow an order.
 
-    A reward is the same for all allies, and its features weighed by `weights`.
+    The reward is the same for all allies: its features weighted by `weights`.
     """
 
     name: str = eqx.field(static=True)
     targets: TargetRule = eqx.field(static=True, default="attackers")
-    """How enemies choose whom to go for (`combat.choose_targets`)."""
+    """How enemies choose targets (`combat.choose_targets`)."""
     cliff_moves: Literal["scaler", "smac"] = eqx.field(static=True, default="scaler")
-    """Whether moves over a cliff are offered to units that can walk there, or, as SMAC's mask has
-    it, to nobody."""
+    """Whether moves over a cliff are offered to units that can walk there or, as in SMAC's mask,
+    to none."""
     attack_commit: float | None = eqx.field(static=True, default=None)
-    """Seconds that a blow roots an enemy; None: as its data says."""
+    """Seconds that an attack roots an enemy; None: by the unit's data."""
     slop: float = eqx.field(static=True, default=SLOP)
-    """By how much a target may have left reach when a later hit of the same blow lands."""
+    """By how much a target may be out of reach when a later hit of the same attack lands."""
 
     def __check_init__(self) -> None:
         if self.name not in MAPS:
@@ -71,18 +71,18 @@ class Skirmish(Env):
 
     @property
     def weights(self) -> np.ndarray:
-        """What each of `contract.FEATURES` is worth."""
+        """The weight of each of `contract.FEATURES`."""
         return contract.weights(self.game)
 
     @property
     def passable(self) -> np.ndarray:
-        """[y, x] the cells that the mask of moves looks at."""
+        """[y, x] the cells that the move mask uses."""
         ground = self.rules.terrain
         scales = self.game.allies.unit.tall and self.cliff_moves == "scaler"
         return ground.scalable if scales else ground.walkable
 
     def reset(self, noise: Array) -> tuple[State, View]:
-        """noise: where the enemies' point is; how far each unit is off its place in x, and in y."""
+        """noise: the enemies' target point; the offsets of each unit's start in x, and in y."""
         game = self.game
         starts = np.array(game.allies.places + game.enemies.places, np.float32)
         x, y = starts.T + JITTER * (2.0 * noise[1:].reshape(2, -1) - 1.0)
@@ -100,7 +100,7 @@ class Skirmish(Env):
         return state, contract.view(game, self.passable, state)
 
     def step(self, state: State, action: Array, noise: Array) -> tuple[State, Step]:
-        """noise: of each unit's next cooldown."""
+        """noise: for each unit's next cooldown."""
         game = self.game
         action = jnp.where(state.allies.alive, action, 0).astype(jnp.int32)
         orders, target = contract.orders(action)
@@ -116,7 +116,7 @@ class Skirmish(Env):
         return after, Step(seen, shared, over, allies.alive, features)
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
-        """The strategy that most episodes show, and how many of them were `won`."""
+        """The strategy that most episodes show, and the share that was `won`."""
         return descriptors.describe(self.game, trajectory)
 
     def scene(self, state: Any) -> Sequence[Shape]:
@@ -126,7 +126,7 @@ class Skirmish(Env):
         return drawing.backdrop(self.game)
 
     def pictures(self, strategies: Mapping[str, Played]) -> Mapping[str, str]:
-        """The ways that the units went, a strip of panels for each strategy."""
+        """The paths of the units, a strip of panels for each strategy."""
         return {
             f"{number:03d}-tracks.svg": strip(self.game, name, played.episodes())
             for number, (name, played) in enumerate(strategies.items())

@@ -1,4 +1,4 @@
-"""What a skirmish remembers from one step to the next."""
+"""The state of a skirmish."""
 
 from typing import NamedTuple
 
@@ -9,18 +9,18 @@ from rspo.envs.skirmish.maps import Side
 
 
 class Team(NamedTuple):
-    """One side; every leaf is [units]. Coordinates are planes of their own: a trailing axis of two
-    would be several times slower."""
+    """One side; every leaf is [units]. Coordinates are separate arrays: a trailing axis of two
+    would be slower."""
 
     x: Array
     y: Array
-    hp: Array  # 0 of the dead
+    hp: Array  # 0 if dead
     shield: Array
-    cooldown: Array  # seconds until the next blow may begin; as far below 0 as it is overdue
-    swing: Array  # seconds since the last blow began
-    calm: Array  # seconds since the unit was hurt
-    target: Array  # int32 whom it is after, by number; -1: nobody
-    shot: Array  # int32 at whom it began a blow in the last step; -1: at nobody
+    cooldown: Array  # seconds until the next attack may begin; negative if overdue
+    swing: Array  # seconds since the last attack began
+    calm: Array  # seconds since the unit was last hit
+    target: Array  # int32 index of its target; -1: none
+    shot: Array  # int32 index of whom it attacked in the last step; -1: none
 
     @property
     def alive(self) -> Array:
@@ -34,7 +34,7 @@ class Team(NamedTuple):
 class State(NamedTuple):
     allies: Team
     enemies: Team
-    point_x: Array  # [] where the enemies were told to go
+    point_x: Array  # [] where the enemies were ordered to go
     point_y: Array
     time: Array  # [] int32 steps so far
     last_action: Array  # [allies] int32; -1 before the first step
@@ -44,7 +44,7 @@ NEVER = 100.0  # seconds ago
 
 
 def fresh(side: Side, x: Array, y: Array) -> Team:
-    """A team at these places, unhurt and ready."""
+    """A team at these positions, with full health and ready."""
     count, unit = side.count, side.unit
     nobody = jnp.full(count, -1, jnp.int32)
     return Team(
@@ -61,12 +61,12 @@ def fresh(side: Side, x: Array, y: Array) -> Team:
 
 
 def won(state: State) -> Array:
-    """[] whether no enemy lives, and an ally does."""
+    """[] whether all enemies are dead and an ally is alive."""
     return state.allies.alive.any(-1) & ~state.enemies.alive.any(-1)
 
 
 def info(state: State) -> dict[str, Array]:
-    """What SMAC says of a state beside observations; leading axes may stand before."""
+    """SMAC's `info` of a state; any leading axes."""
     return {
         "battle_won": won(state),
         "dead_allies": (~state.allies.alive).sum(-1),

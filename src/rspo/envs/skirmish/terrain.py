@@ -1,5 +1,4 @@
-"""What a map's ground means to units: where they can walk, and which way to go round what they
-cannot.
+"""What a map's ground means to units: where they can walk, and how to get around obstacles.
 
 Ground units follow a table: for each cell that a target can stand on and each cell that they can,
 the cell to walk to in a straight line. It is made once, in NumPy: shortest paths over the eight
@@ -15,9 +14,9 @@ from scipy.sparse.csgraph import dijkstra
 
 from rspo.envs.skirmish.maps import Ground
 
-STRAIGHT = -1  # in the table of ways: nothing stands between
+STRAIGHT = -1  # in the table of ways: nothing in between
 CLIFF = "x"
-MELEE = 1.5  # from how far the centre of a cell of a cliff can be struck, about
+MELEE = 1.5  # approximate distance from which the centre of a cliff cell can be struck
 
 
 class Terrain(NamedTuple):
@@ -62,8 +61,8 @@ def _ways(walkable: np.ndarray, floor: np.ndarray, cliff: np.ndarray) -> np.ndar
     on_floor = np.where(straight, STRAIGHT, floor[goal]).T
     above_y, above_x = np.divmod(cliff, walkable.shape[1])
     far = np.hypot(above_x[:, None] - x, above_y[:, None] - y)
-    # Who is on a cliff is attacked from the nearest of the cells from which it can be struck; in
-    # the middle of a wide one nobody can, so from one of the closest cells.
+    # A unit on a cliff is attacked from the nearest of the cells from which it can be struck; in
+    # the middle of a wide cliff there is none, so from one of the closest cells.
     from_there = far <= np.maximum(MELEE, far.min(1, keepdims=True))
     best = np.where(from_there[:, None], distance, np.inf).argmin(-1)  # [cliff, from]
     on_cliff = np.where(straight[start.T, best], STRAIGHT, floor[goal[start.T, best]])
@@ -71,7 +70,8 @@ def _ways(walkable: np.ndarray, floor: np.ndarray, cliff: np.ndarray) -> np.ndar
 
 
 def _steps(walkable: np.ndarray, x: np.ndarray, y: np.ndarray) -> csr_array:
-    """Between walkable cells that touch; aslant only where both cells beside are walkable too."""
+    """Steps between adjacent walkable cells; diagonal only where both neighbouring cells are
+    walkable too."""
     dx, dy = x[None] - x[:, None], y[None] - y[:, None]
     near = (np.abs(dx) <= 1) & (np.abs(dy) <= 1) & ((dx != 0) | (dy != 0))
     free = walkable[y[:, None], (x[:, None] + dx.clip(-1, 1)).clip(0, walkable.shape[1] - 1)]
@@ -94,8 +94,8 @@ def _sight(walkable: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _mirrored(cells: np.ndarray, number: np.ndarray, way: np.ndarray, width: int) -> np.ndarray:
-    """The ways of the right half as those of the left one: which of two equally long ways is taken
-    then favours no side."""
+    """The ways of the right half mirrored from the left, so that ties between equally long ways
+    favour no side."""
     flipped = lambda cell: cell + width - 1 - 2 * (cell % width)
     other = number[flipped(cells)]
     starts = way.shape[1]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Lance:
-    """A colossus burns what is near a line across its target: so far to both sides, so far from
-    it."""
+    """A colossus burns everything within `thickness` of a line across its target."""
 
     half_length: float
     thickness: float
@@ -18,40 +17,40 @@ class Unit:
     name: str
     hp: float
     armour: float
-    """Taken off each hit on hit points, not off hits on shields."""
+    """Subtracted from each hit on hit points, not from hits on shields."""
     speed: float
     damage: float
     period: float
     range: float
     """From edge to edge."""
     windup: float
-    """From the begin of a blow to its first hit ("damage point")."""
+    """From the start of an attack to its first hit ("damage point")."""
     backswing: float
     radius: float
     separation: float
-    """The radius that keeps other units off."""
+    """The radius within which other units are pushed away."""
     longest_cooldown: float
     """In game loops: what SMAC divides a cooldown by."""
     shield: float = 0.0
     hits: int = 1
     gap: float = 0.0
-    """Between two hits of one blow."""
+    """Seconds between two hits of one attack."""
     hp_regeneration: float = 0.0
-    """Each second."""
+    """Per second."""
     shield_regeneration: float = 0.0
-    """Each second, once nothing has hurt the unit for `SHIELD_DELAY`."""
+    """Per second, once the unit has not been hit for `SHIELD_DELAY`."""
     tall: bool = False
-    """Walks over cliffs, and over the heads of all that are not tall."""
+    """Walks over cliffs, and over all units that are not tall."""
     lance: Lance | None = None
 
     @property
     def last_hit(self) -> float:
-        """Seconds after the begin of a blow."""
+        """Seconds after the start of an attack."""
         return self.windup + (self.hits - 1) * self.gap
 
     @property
     def commitment(self) -> float:
-        """How long a blow roots a unit that nobody gives a new order."""
+        """How long an attack roots a unit that gets no new order."""
         return self.last_hit + self.backswing
 
     @property
@@ -66,7 +65,7 @@ class Unit:
 SCAN_RANGE = 5.0  # from edge to edge, within which a unit looks for targets of its own accord
 SHIELD_DELAY = 10.0
 COOLDOWN_JITTER = (-0.0625, 0.125)
-SLOP = 1.0  # by which a target may have left reach when a later hit of the same blow lands
+SLOP = 1.0  # how far a target may be out of reach when a later hit of the same attack lands
 
 UNITS = {
     unit.name: unit

@@ -18,9 +18,9 @@ class Surprise(Method):
     """Settings of the method: each becomes a flag, `--method.NAME`."""
 
     weight: float = 0.5
-    """Of the stream of surprises, beside the task's."""
+    """Weight of the surprise stream relative to the task's."""
     cap: Positive = 5.0
-    """No step surprises more than this."""
+    """Upper bound of one step's surprise."""
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
         return ("episodic", "episodic")

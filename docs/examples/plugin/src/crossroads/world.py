@@ -54,7 +54,7 @@ class Crossroads(Env):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What runs start from."""
+        """Default settings of runs."""
         return {
             "ppo": {"batch": 2048, "updates": 40, "learning_rate": 1e-2, "horizon": "end"},
             "judge": {"episodes": 128},
