@@ -100,12 +100,17 @@ def markdown(data: dict[str, Any]) -> str:
         ratios = [now / before for before, now in zip(sides["before"], sides["now"], strict=True)]
         middle = [f"{statistics.median(sides[name]):,.0f}" for name in ("before", "now")]
         each = " ".join(f"{ratio:.2f}" for ratio in ratios)
-        lines.append(f"| {game} | {' | '.join(middle)} | {statistics.median(ratios):.2f} | {each} |")
-    lines.append("\nSeconds until the first return stands on the screen, 4-Goals easy, each start:\n")
+        lines.append(
+            f"| {game} | {' | '.join(middle)} | {statistics.median(ratios):.2f} | {each} |"
+        )
+    lines.append(
+        "\nSeconds until the first return stands on the screen, 4-Goals easy, each start:\n"
+    )
     lines.append("| | empty cache | later |\n|---|---|---|")
     for name, seen in data["startup"].items():
         cells = [
-            " ".join(f"{one[kind]['first_return']:.1f}" for one in seen) for kind in ("cold", "warm")
+            " ".join(f"{one[kind]['first_return']:.1f}" for one in seen)
+            for kind in ("cold", "warm")
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -119,7 +124,9 @@ def main() -> None:
     options = parser.parse_args()
     revision = subprocess.run(
         ["git", "-C", options.before, "rev-parse", "--short", "HEAD"],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.strip()
     data: dict[str, Any] = {"machine": machine.describe(machine.OURS), "before": revision}
     sides = {"before": Side(options.before), "now": Side(Path(__file__).parents[1])}

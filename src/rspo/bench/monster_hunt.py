@@ -199,9 +199,10 @@ BENCHES = (
         seeds=SEEDS,
         figure=figures.bars,
         note=(
-            "On how many seeds each was found in ten iterations, beside the paper's ticks. A policy counts for a "
-            "strategy if its greedy and its sampled episodes both have that name and its return is "
-            "not judged a failure. A Chase must earn more than waiting in the centre, 96."
+            "On how many seeds each was found in ten iterations, beside the paper's ticks. A "
+            "policy counts for a strategy if its greedy and its sampled episodes both have that "
+            "name and its return is not judged a failure. A Chase must earn more than waiting in "
+            "the centre, 96."
         ),
         details=_strategies,
         quick=QUICK,
