@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
 
 def count(tree: Any) -> int:
@@ -16,12 +17,21 @@ def count(tree: Any) -> int:
 
 def member(tree: Any, index: Any) -> Any:
     """One of them, without the leading axis."""
-    return jax.tree.map(lambda leaf: leaf[index], tree)
+    return jax.tree.map(lambda leaf: _at(leaf, index), tree)
+
+
+def _at(leaf: Any, index: Any) -> Any:
+    """`leaf[index]`, which takes long to trace by JAX's general indexing."""
+    if isinstance(leaf, np.ndarray):
+        return leaf[index]
+    if isinstance(index, int):
+        return jax.lax.index_in_dim(leaf, index, keepdims=False)
+    return jax.lax.dynamic_index_in_dim(leaf, index, keepdims=False)
 
 
 def alone(tree: Any) -> Any:
     """A population of this one member."""
-    return jax.tree.map(lambda leaf: leaf[None], tree)
+    return jax.tree.map(lambda leaf: jax.lax.expand_dims(leaf, (0,)), tree)
 
 
 def each_member(function: Callable[..., Any], *trees: Any) -> Any:

@@ -292,7 +292,9 @@ def _finish(
     """Evaluate and judge one strategy of the trained round, and gather what later ones need of
     it."""
     own = keys(tools.config, position.round, position.attempt).of(place, tools.plan)
-    trained, learners = member((position.state.policy, position.state.method), place.member)
+    # On the host: taken apart on the devices, every array would be a program to compile.
+    state = jax.device_get((position.state.policy, position.state.method))
+    trained, learners = member(state, place.member)
     policy = tools.playing(trained, place.latent)
     evaluation, recording = tools.evaluate(policy, tools.references(archive), own.evaluate)
     interrupt.check()
@@ -304,7 +306,7 @@ def _finish(
         status=verdict.status,
         reason=verdict.reason,
         evaluation=evaluation,
-        policy=jax.device_get(policy),
+        policy=policy,
         threshold=float(threshold),
         memory=jax.device_get(tools.remember(learners, policy, own.remember)),
         attempt=position.attempt,
