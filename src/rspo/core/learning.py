@@ -18,7 +18,8 @@ class PPO:
     """Updates in one iteration."""
     settled: Annotated[int, Within(0, 10**6)] = 0
     """An iteration may end early when over this many updates its return has not changed, and
-    nothing was rejected; 0: never. The learning rate is then not yet at its end."""
+    nothing was rejected; or when over three times as many neither return nor acceptance has risen;
+    0: never. The learning rate is then not yet at its end."""
     epochs: Count = 4
     """Passes over a batch."""
     minibatches: Annotated[int, Within(1, 10**8)] = 1
