@@ -28,7 +28,7 @@ def test_defaults_are_those_of_the_environment_and_the_method() -> None:
         assert words in line
         if "[" in line:
             assert line.endswith(f"[{default_of(flag, config)}]")
-    assert text.count("[") == 1 + 11  # in the usage, and one for each setting
+    assert text.count("[") == 1 + 12  # in the usage, and one for each setting
 
 
 def test_every_flag_in_it_is_one() -> None:

@@ -61,9 +61,18 @@ def test_a_long_line_is_thinned_to_means() -> None:
 )
 def test_any_values_make_a_chart(values: list[float]) -> None:
     drawn = chart("test", [Line("line", 0, np.arange(len(values)), np.array(values))])
-    assert ("polyline" in drawn.drawing) == bool(values)
+    assert ("polyline" in drawn.drawing) == (len(values) > 1)
+    assert drawn.drawing.count("circle ") == (len(values) == 1 and np.isfinite(values[0]))
     assert "nan" not in drawn.drawing
     assert "inf" not in drawn.drawing
+
+
+def test_one_value_is_a_dot_and_its_place_is_written_once() -> None:
+    drawn = chart("test", [Line("line", 2, np.array([77.0]), np.array([3.0]))])
+    root = ElementTree.fromstring(f"<g>{drawn.drawing}</g>")
+    (dot,) = root.iter("circle")
+    assert dot.attrib["class"] == "c2"
+    assert [e.text for e in root.iter("text")].count("77") == 1
 
 
 def test_lines_marks_and_bands_lie_where_their_values_are() -> None:

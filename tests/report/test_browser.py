@@ -17,8 +17,10 @@ from browser import chromium, needs_browser, requests, screenshot, show
 from pages import Linkage, Undrawn, make_run
 from picture_worlds import make_walk
 from product import rewritten
+from rspo.core import svg
 from rspo.envs.base import Env
 from rspo.report import write_comparison, write_report
+from rspo.report.bench import bench_page
 from rspo.report.watch import serving
 from rspo.runs import store
 
@@ -439,6 +441,31 @@ def test_a_comparison(driver: Any, run_of: Callable[[str], Path], tmp_path: Path
         18
     }  # a line of the key, no chart
     screenshot(driver, "comparison")
+    assert_silent(driver, page)
+    assert audit(driver) == []
+
+
+TALLEST = (
+    "return Math.max(...[...document.querySelectorAll('td')].map((cell) => cell.clientHeight))"
+)
+
+
+def test_a_page_of_a_bench_scrolls_what_is_wide_and_cuts_no_word(
+    driver: Any, tmp_path: Path
+) -> None:
+    """The page itself never does: the figure and the tables do, within their panels."""
+    words = " | ".join(["half_cheetah_and_its_kin"] * 6)
+    rule = " | ".join(["---"] * 6)
+    text = f"# A bench\n\nMade by hand.\n\n| {words} |\n| {rule} |\n| {words} |\n"
+    figure = svg.document(1500, 300, svg.text("wide", 10, 20))
+    page = tmp_path / "bench.html"
+    store.write(page, bench_page("A bench", text, [figure], [("a run", None)]).encode())
+    for width in (360, 1000, 1920):
+        show(driver, page, width=width)
+        assert driver.execute_script(OVERFLOW) == [], width
+        assert one(driver, ".picture img").size["width"] == 1500  # and can be read
+        assert driver.execute_script(TALLEST) < 60, width  # two lines at most
+    screenshot(driver, "bench")
     assert_silent(driver, page)
     assert audit(driver) == []
 

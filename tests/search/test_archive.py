@@ -73,6 +73,14 @@ def test_a_strategy_that_is_not_there_is_answered_with_those_that_are(which, wor
         filled(*["novel"] * 4).find(which)
 
 
+def test_where_there_are_no_names_numbers_are_asked_for():
+    unnamed = Archive(
+        CONFIG, [dataclasses.replace(strategy(i), evaluation=evaluation(1.0)) for i in range(2)]
+    )
+    with pytest.raises(InputError, match=r"no names, give a number: there are 0 to 1\."):
+        unnamed.find("down")
+
+
 def test_an_archive_reads_like_a_list():
     archive = filled("novel", "duplicate", "failed", "novel")
     assert len(archive) == 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import rspo
 from product import same
 from rspo.config import Config
-from rspo.search.settled import EVERY, over, settled
+from rspo.search.settled import EVERY, over, settled, stuck
 from worlds import Bandit
 
 RISEN = [0.0, 2.0, 5.0, 8.0, *[10.0] * 20]
@@ -42,6 +42,51 @@ def test_by_hand(returns, accepted, wanted):
 
 def test_methods_without_a_filter_have_nothing_to_reject():
     assert settled([{"return": r} for r in RISEN], 10)
+
+
+CLIMBED = [20.0, *np.linspace(20, 500, 19), *[500.0] * 60]  # level from the 20th update on
+
+
+def noisy(mean, size, seed=0, episodes=16):
+    """Acceptance as batches of this many episodes have it."""
+    return np.random.default_rng(seed).binomial(episodes, mean, size) / episodes
+
+
+@pytest.mark.parametrize(
+    ("returns", "accepted", "wanted"),
+    [
+        (CLIMBED, [0.5] * 80, True),
+        (CLIMBED[:75], [0.5] * 75, False),  # the longer window before it has still seen it rise
+        (CLIMBED, np.linspace(1.0, 0.1, 80), True),  # being rejected pays more: it drifts back
+        (CLIMBED, np.linspace(0.0, 0.5, 80), False),  # it gets more accepted still
+        (CLIMBED, [0.0] * 60 + [0.2] * 20, False),  # it has just begun to
+        # after a dip, so that the mean over a longer window is what it was
+        (CLIMBED, [0.8] * 40 + [0.6] * 20 + [0.75] * 10 + [0.85] * 10, False),
+        (CLIMBED, noisy(np.linspace(0.2, 0.8, 80), 80), False),
+        ([20.0] * 80, [0.0] * 80, False),  # nothing learned yet
+        (np.linspace(0.0, 500.0, 80), [0.5] * 80, False),  # the return rises still
+    ],
+)
+def test_one_that_is_stuck(returns, accepted, wanted):
+    assert stuck(rows(list(returns), accepted), 10) == wanted
+    assert over(config(200, 10), [rows(list(returns), accepted)[:80]]) == wanted
+
+
+def test_noise_in_the_acceptance_only_delays_the_end():
+    """By a few decisions, for most runs: a batch of 16 episodes says little."""
+    level = [*CLIMBED, *[500.0] * 40]
+    ended = 0
+    for seed in range(20):
+        noise = rows(level, noisy(0.5, len(level), seed))
+        ended += any(stuck(noise[:n], 10) for n in range(80, len(level) + 1, EVERY))
+    assert ended >= 15
+
+
+@given(start=st.floats(0.0, 0.6), gain=st.floats(0.0, 0.4), seed=st.integers(0, 2**32 - 1))
+def test_one_that_gets_more_accepted_goes_on(start, gain, seed):
+    shares = noisy(np.linspace(start, start + gain, 80), 80, seed)
+    rise = shares[50:].mean() - shares[20:50].mean()
+    assert not (rise > 0.05 and stuck(rows(CLIMBED, shares), 10))
 
 
 @given(

@@ -30,6 +30,7 @@ GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
     ),
     "how long, and how it learns": (
         ("--ppo.updates", "N", "updates of one policy"),
+        ("--ppo.settled", "N", "end earlier if nothing changes over N updates; 0: never"),
         ("--ppo.batch", "N", "environment steps of one update"),
         ("--ppo.learning-rate", "X", "of Adam"),
         ("--ppo.entropy-coefficient", "X", "more of it explores more"),

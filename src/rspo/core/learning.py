@@ -17,8 +17,9 @@ class PPO:
     updates: Annotated[int, Within(1, 10**9)] = 200
     """Updates in one iteration."""
     settled: Annotated[int, Within(0, 10**6)] = 0
-    """End an iteration early if its return has not changed over this many updates and nothing was
-    rejected; 0: never. The learning rate is then not fully annealed."""
+    """End an iteration early if over this many updates its return has not changed and nothing was
+    rejected, or if over three times as many neither return nor acceptance has risen; 0: never. The
+    learning rate is then not fully annealed."""
     epochs: Count = 4
     """Passes over a batch."""
     minibatches: Annotated[int, Within(1, 10**8)] = 1

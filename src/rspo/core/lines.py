@@ -121,7 +121,8 @@ class _Plot:
             rule = {"x1": LEFT, "x2": self.width - RIGHT, "y1": y, "y2": y}
             parts.append(svg.element("line", class_="grid", **rule))
             parts.append(svg.text(tick(value), LEFT - 4, y + 3, text_anchor="end"))
-        for value, anchor in ((self.least, "start"), (self.most, "end")):
+        ends = {self.least: "start"} | ({self.most: "end"} if self.most > self.least else {})
+        for value, anchor in ends.items():
             parts.append(svg.text(f"{value:g}", self.x(value), self.height - 5, text_anchor=anchor))
         return "\n".join(parts)
 
@@ -150,11 +151,24 @@ class _Plot:
         )
 
     def line(self, line: Line) -> str:
+        if len(line.y) == 1:  # a polyline of one point shows nothing
+            return self.dot(line) if np.isfinite(line.y[0]) else ""
         return svg.element(
             "polyline",
             svg.title(line.label),
             points=self.places(line.x, line.y),
             **_pen(line.colour),
+        )
+
+    def dot(self, line: Line) -> str:
+        return svg.element(
+            "circle",
+            svg.title(line.label),
+            class_=svg.colour_class(line.colour),
+            cx=self.x(line.x[0]),
+            cy=self.y(line.y[0]),
+            r=3,
+            fill="currentColor",
         )
 
 

@@ -78,14 +78,14 @@ class View:
     def _sentence(self, event: Found) -> Text:
         strategy, found = event.strategy, event.strategy.evaluation
         updates = len(event.rows)
-        settled = f"  settled after {counted(updates, 'update')}" if updates < self.updates else ""
+        early = f"  ended after {counted(updates, 'update')}" if updates < self.updates else ""
         clock = _clock(time.monotonic() - self.started)
         name = f" '{printable(found.descriptor, NAME)}'" if found.descriptor else ""
         return Text.assemble(
             f"iteration {strategy.index + 1}/{self.config.iterations}  ",
             _status(strategy),
             f"{name}  return {found.return_mean:.3f} (greedy {found.greedy_return_mean:.3f})  "
-            f"accepted {found.accepted:.0%}{settled}  {clock} so far",
+            f"accepted {found.accepted:.0%}{early}  {clock} so far",
             f"\n  {printable(strategy.reason, LONGEST)}" if strategy.status != "novel" else "",
         )
 

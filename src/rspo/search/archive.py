@@ -209,8 +209,12 @@ class Archive(Sequence[Strategy]):
             return self[which]
         if not named:
             names = {one.descriptor for one in self if one.descriptor}
-            near = f"{suggestion(which, names)} " if names else ""
-            raise InputError(f"There is no strategy '{which}'. {near}Or give a number.")
+            instead = (
+                f"{suggestion(which, names)} Or give a number."
+                if names
+                else f"These have no names, give a number: {self._numbers()}."
+            )
+            raise InputError(f"There is no strategy '{which}'. {instead}")
         return next((one for one in named if one.status == "novel"), named[0])
 
     def _numbers(self) -> str:
