@@ -6,6 +6,10 @@ import os
 import signal
 from pathlib import Path
 
+# Tests compile more than they compute. Set before JAX reads it, and inherited by every process that
+# a test starts: programs that are compiled otherwise round otherwise.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
 import jax
 import pytest
 from hypothesis import settings
@@ -28,6 +32,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadline: the first example of a property compiles, the others do not.
 settings.register_profile("rspo", deadline=None, max_examples=50)
 settings.load_profile("rspo")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs():
+    """Those of a file of tests: kept to the end, they would take gigabytes."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
