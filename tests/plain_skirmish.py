@@ -74,8 +74,10 @@ class Plain:
                 return enemy.target
         living = sorted((u for u in self.allies if u.hp > 0), key=lambda u: apart(u, enemy))
         near = [u for u in living if apart(u, enemy) <= 5 + u.kind.radius + enemy.kind.radius]
-        threats = [u for u in living if u.target == enemy.number or (u in near and u.target >= 0)]
-        if self.rule != "attackers":
+        shooters = [u for u in near if self.rule == "shooters" and u.swing < u.kind.period]
+        attackers = [u for u in near if u.target >= 0]
+        threats = [u for u in living if u.target == enemy.number or u in attackers or u in shooters]
+        if self.rule not in ("attackers", "shooters"):
             threats = []
         for group in (threats, near, living if self.map.order == "units" else []):
             if group:

@@ -80,6 +80,23 @@ class Scripted(Memoryless):
         return Categorical(wanted.at[..., STOP].add(50.0)).allowing(view.mask)
 
 
+class Hesitant(Memoryless):
+    """Shoots whenever it may; of two marines the one that is nearer to the zealot, and nearer than
+    4, makes a random move instead with some odds."""
+
+    odds: Any
+    env: Skirmish = eqx.field(static=True)
+
+    def act(self, view: Any) -> Categorical:
+        seen, mask = read(self.env, view.state[..., 0, :]), view.mask
+        choice = jnp.arange(mask.shape[-1])
+        shoot = choice == jnp.where(mask[..., ATTACK], ATTACK, STOP)[..., None]
+        move = mask & (choice >= NORTH) & (choice < ATTACK)
+        moves = move / jnp.maximum(move.sum(-1, keepdims=True), 1)
+        odds = jnp.where(chased(seen, 4.0), self.odds, 0.0)[..., None]
+        return Categorical(jnp.log((1 - odds) * shoot + odds * moves + 1e-9)).allowing(mask)
+
+
 def play(
     env: Skirmish, players: Mapping[str, Does], episodes: int = 32, seed: int = 0
 ) -> dict[str, Trajectory]:

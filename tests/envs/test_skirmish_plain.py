@@ -13,6 +13,7 @@ from rspo.envs.skirmish import Skirmish
     ("name", "targets", "steps"),
     [
         ("2m_vs_1z", "attackers", 60),
+        ("2m_vs_1z", "shooters", 60),
         ("2m_vs_1z", "nearest", 40),
         ("2m_vs_1z", "sticky", 40),
         ("3m", "attackers", 40),

@@ -9,7 +9,7 @@ import pytest
 from rspo.core.policies import uniform_policy
 from rspo.envs.skirmish import Skirmish
 from rspo.rollout.collector import collector
-from skirmish_players import COLOSSI, MARINES, play, win_rate
+from skirmish_players import COLOSSI, MARINES, Hesitant, play, win_rate
 
 
 @functools.cache
@@ -38,6 +38,22 @@ def test_marines_that_stand_lose(player):
 
 def test_random_marines_lose():
     assert win_rate(random_play(Skirmish("2m_vs_1z"), 256)) == 0
+
+
+@pytest.mark.parametrize(("targets", "rises"), [("attackers", True), ("sticky", False)])
+def test_whether_moves_near_the_zealot_pay_before_they_win(targets, rises):
+    """By the default rule the way from shooting alone to winning leads upwards, even by random
+    moves; by the other one it begins downwards."""
+    env = Skirmish("2m_vs_1z", targets=targets)
+
+    @jax.jit
+    def earned(odds):
+        return collector(env)(
+            Hesitant(odds, env), 512, jax.random.key(0), padding="drop"
+        ).returns.mean()
+
+    assert bool((np.diff([earned(odds) for odds in (0.0, 0.2, 0.4, 0.6)]) > 0).all()) == rises
+    assert (earned(0.2) > earned(0.0)) == rises
 
 
 @pytest.mark.parametrize("player", list(MARINES)[2:])

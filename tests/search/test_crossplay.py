@@ -15,7 +15,7 @@ import rspo
 from host_worlds import Wrapped, share_noise
 from plain_games import PlainEscalation, PlainMonsterHunt, spawn
 from rspo.core.distributions import Gaussian
-from rspo.core.policies import Memoryless
+from rspo.core.policies import Memoryless, init_policy
 from rspo.core.spaces import Discrete
 from rspo.core.types import Spec, Step, View
 from rspo.envs.base import Env
@@ -271,3 +271,17 @@ def test_bad_settings_are_refused(
 def test_no_strategies_are_refused(found: tuple[Archive, Path]) -> None:
     with pytest.raises(InputError, match="no strategies for monster-hunt yet"):
         rspo.crossplay(Archive(found[0].config))
+
+
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_networks_play_with_themselves_as_alone(memory: Any) -> None:
+    """Compiled, and with what they remember of the episode."""
+    env, key = Escalation(), jax.random.key(3)
+    one = lambda key: init_policy(env.spec, 1, 8, 1, True, key, memory)
+    policies = jax.vmap(one)(jax.random.split(key, 2))
+    collect = collector(env)
+    found = make_cross_play(collect, EPISODES)(policies, key)
+    assert found.shape == (2, 2, 2)
+    for i in range(2):
+        alone = collect(jax.tree.map(lambda leaf, i=i: leaf[i], policies), EPISODES, key)
+        np.testing.assert_allclose(found[i, i], alone.reward.sum(0).mean(0), rtol=1e-4, atol=1e-4)

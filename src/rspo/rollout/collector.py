@@ -123,7 +123,9 @@ class JaxCollector(Collector):
             jax.random.uniform(reset_key, (episodes, spec.reset_noise))
         )
         view, memory = seen(obs), policy.initial(episodes, spec.agents)
-        kind, shape = jax.eval_shape(policy.step, memory, view)[1].noise
+        # Not the method itself: JAX would look it up among others, and compare policies' arrays.
+        acting = jax.eval_shape(lambda *now: policy.step(*now), memory, view)
+        kind, shape = acting[1].noise
         draw = jax.random.uniform if kind == "uniform" else jax.random.normal
         action_noise = draw(action_key, (spec.horizon, *shape))
         again = (

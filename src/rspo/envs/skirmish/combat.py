@@ -37,17 +37,21 @@ def choose_targets(
     the nearest of the allies that attack this enemy, or anyone from nearby; else the nearest ally
     nearby; else, if the order was to attack units, the nearest one; else none.
 
-    The game's own rule is not public. Two alternatives: "nearest" gives attackers no preference,
-    "sticky" keeps a target until it is dead.
+    The game's own rule is not public. Three alternatives: "shooters" counts an ally that fired
+    within its weapon's period as attacking too, "nearest" gives attackers no preference, "sticky"
+    keeps a target until it is dead.
     """
     ally, enemy = kinds
     alive, aimed = allies.alive[:, None], aim(enemies.target, len(allies.x))
     scan = (SCAN_RANGE + ally.radius + enemy.radius) ** 2
     near = between.square <= scan
     attacked = allies.target[:, None] == jnp.arange(len(enemies.x), dtype=jnp.int32)
-    threat = (near & (allies.target[:, None] >= 0)) | attacked
+    attacks = allies.target >= 0
+    if rule == "shooters":
+        attacks |= allies.swing < ally.period
+    threat = (near & attacks[:, None]) | attacked
     rank = jnp.where(near, LATER, 2 * LATER if order == "units" else NOBODY)
-    if rule == "attackers":
+    if rule in ("attackers", "shooters"):
         rank = jnp.where(threat, 0.0, rank)
     rank = jnp.where(alive, rank, NOBODY) + between.square
     best = jnp.where(rank.min(0) < NOBODY, rank.argmin(0).astype(jnp.int32), -1)
