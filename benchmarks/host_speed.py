@@ -268,11 +268,12 @@ def main() -> None:
         "--quick", action="store_true", help="one short turn: numbers without meaning"
     )
     parser.add_argument("--no-sb3", action="store_true", help="leave Stable-Baselines3 out")
+    parser.add_argument("--turns", type=int, default=5, help="repetitions of everything")
     parser.add_argument(
         "--envpool", action="store_true", help="measure the stepper alone too, and envpool's"
     )
     options = parser.parse_args()
-    turns, rounds = (1, 1) if options.quick else (5, ROUNDS)
+    turns, rounds = (1, 1) if options.quick else (options.turns, ROUNDS)
     data = measure(options.robots, turns, rounds, not options.no_sb3, options.envpool)
     publish(options.out, data, markdown(data))
 

@@ -34,6 +34,17 @@ settings.register_profile("rspo", deadline=None, max_examples=50)
 settings.load_profile("rspo")
 
 
+# Runs that a file of tests has made for it, each of which takes longer than its tests.
+RUNS = {"hunt", "made", "whole"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if RUNS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs():
     """Those of a file of tests: kept to the end, they would take gigabytes."""

@@ -103,6 +103,7 @@ def test_importing_everything_starts_no_device() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_public_names_are_there_whatever_is_imported() -> None:
     """A submodule of the same name would take the function's place."""
     code = (
@@ -123,6 +124,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 # ---- discover
 
 
+@pytest.mark.slow
 def test_without_a_folder_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +135,7 @@ def test_without_a_folder_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_folder_and_no_folder_give_the_same(found: tuple[Archive, Path]) -> None:
     archive, folder = found
     assert same(archive, rspo.load(folder))
@@ -203,6 +206,7 @@ def test_rewards_that_are_not_finite_are_said_before_anything_is_written(tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_so_are_those_that_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         rspo.api, "check_env", lambda env: None
@@ -212,6 +216,7 @@ def test_so_are_those_that_come_later(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(rspo.load(tmp_path / "run")) == 0
 
 
+@pytest.mark.slow
 def test_a_policy_without_numbers_is_no_strategy() -> None:
     """The one and only update ends beyond all numbers; the loss, measured before it, does not
     tell."""
@@ -301,6 +306,7 @@ def test_evaluate_repeats_the_run_s_own_numbers(found: tuple[Archive, Path]) -> 
     assert product.contents(folder) == before
 
 
+@pytest.mark.slow
 def test_evaluate_leaves_what_a_kept_policy_s_return_was(tmp_path: Path) -> None:
     """Of few new episodes its mean would be another, and no longer the one that its threshold goes
     with."""
@@ -345,6 +351,7 @@ def test_resume_of_a_finished_run_gives_it_back(found: tuple[Archive, Path]) -> 
     assert product.contents(found[1]) == before
 
 
+@pytest.mark.slow
 def test_further_attempts_survive_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

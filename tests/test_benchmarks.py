@@ -58,6 +58,7 @@ def test_the_speed_of_the_games() -> None:
         )
 
 
+@pytest.mark.slow
 def test_our_side_of_the_speed_benchmarks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         jax.config, "update", lambda *_: None

@@ -51,6 +51,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(catalogue.BENCHES, NAME, small)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> None:
     options = command.Options(out=tmp_path / "results", runs=tmp_path / "runs")
@@ -84,6 +85,7 @@ def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> N
     assert nothing.ran == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 def test_what_was_trained_otherwise_is_run_again(tmp_path: Path) -> None:
     options = command.Options(methods=("rspo",), out=tmp_path / "results", runs=tmp_path / "runs")
@@ -145,6 +147,7 @@ def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
 # ---- several seeds
 
 
+@pytest.mark.slow
 def test_seeds_are_run_each_in_a_folder_and_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

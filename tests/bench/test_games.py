@@ -172,6 +172,7 @@ def test_counts_stand_beside_the_paper_and_full_cooperation_has_its_iteration() 
 # ---- what is measured of a run
 
 
+@pytest.mark.slow
 def test_the_best_response_to_every_policy_of_a_run_is_measured(tmp_path: Path) -> None:
     config = preset("escalation")
     small = dataclasses.replace(config.ppo, batch=400, updates=2)

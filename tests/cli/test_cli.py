@@ -370,6 +370,7 @@ def test_a_run_without_strategies(elsewhere: Path, finished: Path) -> None:
 # ---- results
 
 
+@pytest.mark.slow
 def test_a_run_in_its_default_place(elsewhere: Path, finished: Path) -> None:
     """A new folder beside existing ones."""
     (elsewhere / "runs" / "four-goals-easy-rspo-seed0").mkdir(parents=True)
@@ -446,6 +447,7 @@ def test_evaluate_prints_the_summary(finished: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--seed", "1"), ("--episodes", "64")])
 def test_evaluate_on_other_episodes_gives_other_numbers(
     finished: Path, options: tuple[str, ...]
@@ -479,6 +481,7 @@ def test_resuming_a_finished_run_changes_nothing(finished: Path) -> None:
     assert contents(finished) == before
 
 
+@pytest.mark.slow
 def test_play_in_a_pipe_prints_the_last_moment(finished: Path) -> None:
     outcome = here("play", finished)
     assert (outcome.code, outcome.err) == (0, "")
@@ -493,6 +496,7 @@ def test_play_in_a_pipe_prints_the_last_moment(finished: Path) -> None:
     assert here("play", finished, "1", "--episodes", "3").out.count("strategy 1") == 3
 
 
+@pytest.mark.slow
 def test_play_is_repeatable_and_follows_its_seed(finished: Path) -> None:
     first, again, *others = (
         here("play", finished, "0", "--sampled", "--seed", seed).out for seed in "11234567"

@@ -55,6 +55,7 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_discovered_played_evaluated_and_resumed_by_naming_it_again(module, tmp_path):
     own = f"{module}:make_count"
     done = here("discover", own, *FLAGS.split())

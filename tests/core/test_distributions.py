@@ -141,6 +141,7 @@ def test_what_is_forbidden_is_never_drawn(backend, logits, mask, uniform):
     assert mask[np.arange(3), drawn].all()
 
 
+@pytest.mark.slow
 @BACKENDS
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -111,6 +111,7 @@ def test_weights_start_orthogonal_gate_by_gate_and_biases_zero():
 SPACES = {"discrete": Discrete(4), "continuous": Box((-1.0, 0.0), (1.0, 3.0))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["none", "gru"])
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalised"])

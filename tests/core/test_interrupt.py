@@ -66,6 +66,7 @@ def test_it_is_noted_and_obeyed_where_it_is_safe() -> None:
     assert not interrupt.asked()
 
 
+@pytest.mark.slow
 def test_it_is_said_while_the_main_thread_is_deep_in_compiled_code() -> None:
     """Where Python's own handlers must wait until it returns."""
     said = []
@@ -188,6 +189,7 @@ def test_one_after_the_last_look_is_not_forgotten_either() -> None:
             interrupt_me()
 
 
+@pytest.mark.slow
 def test_players_end_with_the_run() -> None:
     threading.Timer(8.0, interrupt_me).start()
     ppo = {"updates": 10**6, "batch": 5000}
@@ -200,6 +202,7 @@ def test_players_end_with_the_run() -> None:
 # ---- the second signal, and whose process it is
 
 
+@pytest.mark.slow
 def test_the_second_one_raises_in_a_process_that_is_not_ours() -> None:
     """A notebook goes on."""
     threading.Timer(0.1, interrupt_me).start()
@@ -252,6 +255,7 @@ class terminal_of:
         return time.monotonic()
 
 
+@pytest.mark.slow
 def test_amid_a_large_computation_it_is_answered_and_the_second_one_ends_it(tmp_path: Path) -> None:
     with terminal_of(*LARGE, "--out", tmp_path / "run") as terminal:
         terminal.read_until("compiling")
@@ -283,6 +287,7 @@ def test_before_there_is_anything_to_keep_it_ends_at_once(tmp_path: Path, name: 
         assert process.returncode == interrupt.CODE
 
 
+@pytest.mark.slow
 def test_a_run_whose_terminal_is_closed_keeps_what_it_has(tmp_path: Path) -> None:
     settings = ("--ppo.batch", "65536", "--ppo.updates", "1000")
     with terminal_of(*DISCOVER, *settings, "--out", tmp_path / "run") as terminal:
@@ -295,6 +300,7 @@ def test_a_run_whose_terminal_is_closed_keeps_what_it_has(tmp_path: Path) -> Non
     assert (tmp_path / "run" / "summary.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_ends_with_what_it_has(tmp_path: Path) -> None:
     settings = ("--ppo.batch", "65536", "--ppo.updates", "1000")
     with terminal_of(*DISCOVER, *settings, "--out", tmp_path / "run") as terminal:

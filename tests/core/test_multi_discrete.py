@@ -176,6 +176,7 @@ def test_random_play_takes_every_combination_alike(backend):
     np.testing.assert_allclose(found.entropy(), np.full(4, np.log(6)), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_a_policy_has_an_output_for_each_and_crosses_pipes(memory):
     spec = Spec(4, MultiDiscrete((2, 3)), horizon=5)

@@ -20,6 +20,7 @@ from rspo.core.types import Samples, View
 SEEDS = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 @given(steps=st.integers(1, 9), length=st.integers(1, 11), rest=st.sampled_from([(), (2,)]))
 @settings(max_examples=30)
 def test_chunks_hold_consecutive_steps_and_joining_undoes_them(steps, length, rest):
@@ -101,6 +102,7 @@ def test_without_memory_every_step_stands_alone():
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_learning_from_chunks_with_the_memory_before_each_is_learning_from_whole_episodes(share):
     """Actor and critic in chunks of 4 of 6 steps, starting from the memories that `look_back`

@@ -144,6 +144,7 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return shutil.copytree(finished, tmp_path / EVIL.replace("/", ""))
 
 
+@pytest.mark.slow
 def test_the_name_of_a_folder_is_said_plainly(run: Path) -> None:
     for arguments in (("report", run), ("evaluate", run), ("play", run, "0"), ("resume", run)):
         outcome = here(*arguments)

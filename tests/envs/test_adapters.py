@@ -289,6 +289,7 @@ def test_an_environment_that_ignores_its_seed_is_warned_about():
         rspo.check_env(lambda: TimeLimit(Moody(), 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [counter, lambda: SyncVectorEnv([counter] * 2), Zoo])
 def test_a_whole_run_in_them(env, tmp_path):
     settings = TINY | {"ppo": TINY["ppo"] | {"batch": 16}, "out": tmp_path / "run"}

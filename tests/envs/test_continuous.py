@@ -97,6 +97,7 @@ def test_the_reward_model_takes_the_action_as_it_is():
     assert model.net.weights[0].shape == (7, 8)
 
 
+@pytest.mark.slow
 def test_jax_environments_may_have_continuous_actions_too():
     archive = rspo.discover(
         Slope(), iterations=1, ppo={"batch": 256, "updates": 30, "learning_rate": 0.01}, quiet=True
@@ -150,6 +151,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 def test_the_ratios_of_a_first_pass_are_one_on_a_host_too():
     """Its workers return no log-probabilities: the learner computes them with the policy that
     acted, before it changes."""
@@ -228,6 +230,7 @@ class Watched(Peaks):
         return super().reset(which, seeds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [30, 200])  # in the first and in the second iteration
 def test_an_interrupted_run_goes_on_to_the_same_bytes(finished, tmp_path, moment):
     folder = tmp_path / "run"

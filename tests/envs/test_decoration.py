@@ -142,6 +142,7 @@ def recorded(folder, index=0):
 METHODS = ["describe", "scene", "backdrop", "heatmaps", "pictures", "photographs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", METHODS)
 def test_what_fails_after_training_is_one_line_and_left_out(whole, broken, tmp_path):
     kind, archive, usual = whole
@@ -177,6 +178,7 @@ def test_what_fails_after_training_is_one_line_and_left_out(whole, broken, tmp_p
         assert product.same(arrays, usual_arrays)
 
 
+@pytest.mark.slow
 def test_without_a_name_distance_decides_as_where_there_are_none(whole):
     """The verdict is that of the same environment without `describe`."""
     kind, *_ = whole
@@ -246,6 +248,7 @@ def test_their_tracebacks_are_shown_then():
         check_env(rigged(World, "scene"))
 
 
+@pytest.mark.slow
 def test_numbers_of_numpys_are_numbers(tmp_path):
     class Numpys(World):
         def describe(self, trajectory):
@@ -258,6 +261,7 @@ def test_numbers_of_numpys_are_numbers(tmp_path):
     assert archive[0].evaluation.stats == {"x": 0.5, "n": 3.0}
 
 
+@pytest.mark.slow
 def test_the_command_line_says_it_in_one_line(tmp_path):
     code = f"""
         import sys
@@ -298,6 +302,7 @@ def checkpoint(folder):
     return run.load_checkpoint(run.load())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["describe", "scene"])
 def test_a_kill_while_it_is_described_or_drawn_costs_no_training(
     method, whole, tmp_path, monkeypatch
@@ -324,6 +329,7 @@ def test_a_kill_while_it_is_described_or_drawn_costs_no_training(
     assert not resumed.interrupted
 
 
+@pytest.mark.slow
 def test_so_it_does_in_a_process_that_is_really_killed(tmp_path):
     code = f"""
         import sys
@@ -370,6 +376,7 @@ def test_an_environment_that_only_fails_when_it_is_evaluated_keeps_its_training(
     assert len(checkpoint(tmp_path / "run").rows[0]) == SMALL["ppo"]["updates"]
 
 
+@pytest.mark.slow
 def test_checking_touches_no_device_of_a_host_environment():
     """The number of devices is not yet known."""
     code = f"""

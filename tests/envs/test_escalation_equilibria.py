@@ -109,6 +109,7 @@ def lengths_of(policy):
     return escalation_equilibria._lengths(escalation_equilibria._tabulate(policy, 50), 50)
 
 
+@pytest.mark.slow
 def test_the_value_and_the_lengths_are_those_of_played_episodes():
     policy = sometimes(length_is(6), uniform, 0.05)
     sampled = lambda obs: Categorical(jnp.log(policy(obs)))

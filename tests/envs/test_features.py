@@ -23,6 +23,7 @@ GAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), GAMES.items())
 def test_a_games_reward_is_its_features_times_its_weights(name, count):
     env = rspo.make(name)

@@ -161,6 +161,7 @@ def test_the_reward_that_four_values_cost():
         collect(GymEnv(lambda: Walk(BAD_STEPS[0][0]), horizon=10), some, 3, KEY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spoil",
     [

@@ -425,6 +425,7 @@ def unroll(env):
 unrolled = {name: unroll(env) for name, (env, _) in GAMES.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GAMES)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_play_agrees_with_the_plain_version_step_by_step(name, seed):

@@ -188,6 +188,7 @@ def test_scripted_players_earn_what_is_published(player, wall, published, name):
     assert (found.label, found.clear, found.stats[name]) == (name, True, 1.0)
 
 
+@pytest.mark.slow
 def test_random_play_earns_little_and_the_published_episode_is_one_of_its_kind():
     """-1148 was published; single episodes differ by 130."""
     returns = collect(

@@ -102,6 +102,7 @@ def test_reaches_and_commitment():
     assert unit["zealot"].commitment == pytest.approx(0.78)
 
 
+@pytest.mark.slow
 def test_a_marine_needs_29_periods_for_a_zealot_that_cannot_reach_it():
     """Both shoot: half the time. The zealot stands still, as if in a blow that takes forever."""
     state, count = placed(MARINES, [(13.0, 14.0), (13.0, 12.0)], [(16.0, 13.0)]), 0
@@ -126,6 +127,7 @@ def test_the_lance_burns_a_line_across_the_shot():
     np.testing.assert_array_equal(hit, [True] * 5 + [False] * 4)
 
 
+@pytest.mark.slow
 def test_shields_recover_after_ten_seconds():
     state = placed(MARINES, [(10.0, 10.0)], [(20.0, 20.0)])
     hurt = state.enemies._replace(shield=jnp.full(1, 20.0), calm=jnp.zeros(1))
@@ -138,6 +140,7 @@ def test_shields_recover_after_ten_seconds():
     assert shields[-1] == pytest.approx(20.0 + 2.0 * 0.5 * 5, abs=0.5)
 
 
+@pytest.mark.slow
 def test_the_zealots_second_hit_lands_on_who_steps_back():
     """Within a slop of one; a marine that was hit and runs is hit once more by the same blow."""
     state = placed(MARINES, [(16.0, 12.0)], [(16.0, 12.9)])
@@ -196,6 +199,7 @@ def test_ways_go_round_the_cliff():
     assert on_cliff[number[15, 12]] != STRAIGHT
 
 
+@pytest.mark.slow
 def test_zerglings_come_up_the_ramps_and_never_stand_on_the_cliff():
     state, _ = started(COLOSSI)
     ground = COLOSSI.rules.terrain
@@ -363,6 +367,7 @@ def mirrored(state):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [MARINES, COLOSSI], ids=lambda env: env.name)
 def test_mirrored_play_has_a_mirrored_outcome(env):
     rng = np.random.default_rng(3)
@@ -384,6 +389,7 @@ def test_mirrored_play_has_a_mirrored_outcome(env):
 # --- through the collector ---
 
 
+@pytest.mark.slow
 def test_random_play_through_the_collector():
     env = Skirmish("3m")
     play = jax.jit(

@@ -33,6 +33,7 @@ def test_terrain_is_as_large_as_the_ground(name):
         assert area == pytest.approx(cells.count(kind))
 
 
+@pytest.mark.slow
 def test_units_bars_and_shots():
     state = started(COLOSSI)
     allies = state.allies._replace(
@@ -74,6 +75,7 @@ def test_the_terminal_shows_cliff_ramps_and_units():
     assert "x" not in text(COLOSSI.scene(started(COLOSSI)))
 
 
+@pytest.mark.slow
 def test_pictures_are_svg_with_a_panel_for_each_part():
     env = Skirmish("3m")
     play = jax.jit(

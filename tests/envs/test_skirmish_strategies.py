@@ -31,15 +31,18 @@ def random_play(env, episodes):
     return jax.device_get(run(jax.random.key(0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("player", ["stand", "attack"])
 def test_marines_that_stand_lose(player):
     assert win_rate(marines()[player]) == 0
 
 
+@pytest.mark.slow
 def test_random_marines_lose():
     assert win_rate(random_play(Skirmish("2m_vs_1z"), 256)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("targets", "rises"), [("attackers", True), ("sticky", False)])
 def test_whether_moves_near_the_zealot_pay_before_they_win(targets, rises):
     """By the default rule the way from shooting alone to winning leads upwards, even by random

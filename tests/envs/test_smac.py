@@ -85,6 +85,7 @@ def test_its_spec_is_the_simulators(world: Smac) -> None:
     assert world.spec == expected._replace(reset_noise=0, step_noise=0, features=0)
 
 
+@pytest.mark.slow
 def test_what_comes_over_the_pipe_is_what_the_game_says(games: Games) -> None:
     own, random, all_of_them = StarCraft2Env("2m_vs_1z", seed=0), np.random.default_rng(1), [0]
     which = np.array(all_of_them)
@@ -106,6 +107,7 @@ def test_what_comes_over_the_pipe_is_what_the_game_says(games: Games) -> None:
             break
 
 
+@pytest.mark.slow
 def test_a_game_that_dies_is_launched_anew_and_its_episode_cut_short(games: Games) -> None:
     which = np.array([0])
     games.reset(which, which)

@@ -60,6 +60,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "method"), VARIANTS.values(), ids=VARIANTS)
 def test_rspo_finds_every_door(name, method):
     archive = discover(name, **method)
@@ -73,6 +74,7 @@ def test_rspo_finds_every_door(name, method):
         assert all(share > 0.9 for share in strategy.evaluation.accepted_by)
 
 
+@pytest.mark.slow
 def test_restarts_alone_come_back_to_the_same_door():
     archive = discover("pg")
     assert all(
@@ -96,6 +98,7 @@ def stop_at_different_heights(paid):
     )
 
 
+@pytest.mark.slow
 def test_returns_set_strategies_apart():
     archive = stop_at_different_heights("end")
     assert [strategy.evaluation.greedy_return_mean for strategy in archive] == [8.0, 6.0, 4.0]
@@ -103,6 +106,7 @@ def test_returns_set_strategies_apart():
     assert all(strategy.evaluation.accepted > 0.9 for strategy in archive)
 
 
+@pytest.mark.slow
 def test_paid_step_by_step_nobody_learns_to_stop():
     """Stopping makes the earlier rewards count; after it, nothing is earned either way."""
     archive = stop_at_different_heights("step")
@@ -141,6 +145,7 @@ def reference_to(door, delta, memory=()):
 OTHER = float(np.log(np.exp(4) + 2))  # the NLL of an action that the reference does not prefer
 
 
+@pytest.mark.slow
 def test_the_behaviour_driven_reward_leads_out_of_the_rejected_region():
     """All six steps must be unlike the reference's, which random play rarely is."""
     first, last = trained(RSPO(lambda_b=0.1), reference_to(0, 5.5 * OTHER))[1]["accepted"]
@@ -148,6 +153,7 @@ def test_the_behaviour_driven_reward_leads_out_of_the_rejected_region():
     assert last > 0.95
 
 
+@pytest.mark.slow
 def test_a_weight_beyond_the_theorems_bound_makes_rejection_pay():
     """Five of six steps unlike the reference's earn more than 20, accepted episodes at most 5."""
     _, metrics = trained(RSPO(lambda_b=1.0), reference_to(0, 5.5 * OTHER))
@@ -155,6 +161,7 @@ def test_a_weight_beyond_the_theorems_bound_makes_rejection_pay():
     assert metrics["intrinsic"][1] > 0.9 * 5 * OTHER / 6
 
 
+@pytest.mark.slow
 def test_the_reward_driven_reward_leads_to_rewards_that_the_predictor_does_not_know():
     """All is rejected, so the prediction error is all there is; it knows what is behind door 0."""
     predictor = init_predictor(ENV.spec, 16, 1e-2, jax.random.key(0))
@@ -168,6 +175,7 @@ def test_the_reward_driven_reward_leads_to_rewards_that_the_predictor_does_not_k
     assert float(model.error(played.samples).mean()) > 10 * float(model.error(known.samples).mean())
 
 
+@pytest.mark.slow
 def test_the_filter_alone_keeps_to_what_is_accepted():
     """Random play earns most behind door 0, but four of six steps must be unlike the reference's,
     who always goes there: what is left of that door's reward is less than half of another's."""
@@ -180,6 +188,7 @@ def test_the_filter_alone_keeps_to_what_is_accepted():
 # --- 4-Goals ---
 
 
+@pytest.mark.slow
 def test_four_goals_easy_gives_its_four_goals_in_four_iterations():
     archive = rspo.discover("four-goals-easy", iterations=4, seed=0, quiet=True)  # with its preset
     assert [strategy.status for strategy in archive] == ["novel"] * 4

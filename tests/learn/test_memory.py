@@ -72,6 +72,7 @@ def returned(memory, **learner):
     return archive[0]
 
 
+@pytest.mark.slow
 def test_what_must_be_remembered_is_learned_with_memory_and_not_without():
     strategy = returned("gru")
     assert strategy.evaluation.return_mean > 0.9
@@ -97,6 +98,7 @@ def assert_recalls(strategy):
         assert float(step.reward[0]) == 1.0
 
 
+@pytest.mark.slow
 def test_a_memory_of_chunks_shorter_than_the_wait_still_learns():
     """The gradient ends with a chunk, but what was remembered before it does not."""
     assert returned("gru", chunk=2, minibatches=2).evaluation.return_mean > 0.9
@@ -151,6 +153,7 @@ def divergence(policy, played, starts):
     return float(jnp.where(played.counted, jnp.exp(log_ratio) - 1 - log_ratio, 0.0).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", ["drop", "count", "restart"])
 @pytest.mark.parametrize("chunk", [2, 10])
 def test_ratios_are_one_before_anything_is_learned(padding, chunk):
@@ -165,6 +168,7 @@ def test_ratios_are_one_before_anything_is_learned(padding, chunk):
         assert divergence(policy, played, jnp.zeros_like(played.starts)) > 0.01
 
 
+@pytest.mark.slow
 def test_later_passes_have_other_ratios():
     """So the divergence is not 0 by construction."""
     found, *_ = advanced(dataclasses.replace(SMALL, epochs=3, minibatches=4, chunk=3))

@@ -247,6 +247,7 @@ SHAPES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @SHAPES
 def test_a_gradient_in_pieces_on_several_cores_is_the_gradient_of_the_whole_batch(shape):
     rng = np.random.default_rng(2)
@@ -286,6 +287,7 @@ def test_minibatches_are_drawn_at_random():
     assert differ(first, other)
 
 
+@pytest.mark.slow
 @given(st.integers(2, 5000), st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_an_order_has_every_sample_once(samples, seed):
@@ -316,6 +318,7 @@ def test_every_sample_is_as_likely_in_every_minibatch_and_no_two_keep_together()
     )
 
 
+@pytest.mark.slow
 def test_the_objectives_own_term_is_added_once():
     rng = np.random.default_rng(0)
     policy = plain.random_policy(rng, channels=CHANNELS)
@@ -340,6 +343,7 @@ def samples_of(batch):
     return jax.tree.map(jnp.asarray, samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epochs", "minibatches"), [(2, 1), (3, 4)])
 def test_each_pass_shows_every_sample_once_to_the_methods_own_term(epochs, minibatches):
     rng = np.random.default_rng(0)
@@ -523,6 +527,7 @@ def trained(env, settings):
 SMALL = PPO(batch=256, updates=60, learning_rate=1e-2, hidden=16, layers=1, entropy_coefficient=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("best", [0, 2])
 def test_a_bandit_is_solved(best):
     payoffs = tuple(3.0 if i == best else float(i) / 2 for i in range(4))
@@ -532,6 +537,7 @@ def test_a_bandit_is_solved(best):
     np.testing.assert_allclose(policy.values(one), 3.0, atol=0.2)
 
 
+@pytest.mark.slow
 def test_the_entropy_bonus_alone_gives_the_uniform_policy():
     policy = trained(Bandit((1.0, 1.0, 1.0)), dataclasses.replace(SMALL, entropy_coefficient=1.0))
     np.testing.assert_allclose(jnp.exp(policy(jnp.ones((1, 1))).log_probs), 1 / 3, atol=0.01)
@@ -540,6 +546,7 @@ def test_the_entropy_bonus_alone_gives_the_uniform_policy():
 LONGER = dataclasses.replace(SMALL, updates=150, padding="drop", gamma=0.8, learning_rate=3e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("horizon", [2, 8])
 def test_an_endless_reward_is_worth_its_geometric_series_however_early_it_is_cut_off(horizon):
     """Truncation is not an end: V = 1 + gamma V, so V = 1 / (1 - gamma)."""
@@ -547,6 +554,7 @@ def test_an_endless_reward_is_worth_its_geometric_series_however_early_it_is_cut
     np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1 / (1 - 0.8), rtol=0.05)
 
 
+@pytest.mark.slow
 def test_a_horizon_that_ends_the_game_is_an_end():
     """One step, and nothing after it: V = 1. Of two, which look the same, the first is worth 1 +
     gamma V."""
@@ -556,6 +564,7 @@ def test_a_horizon_that_ends_the_game_is_an_end():
     np.testing.assert_allclose(policy.values(jnp.ones((1, 1))), 1 / (1 - 0.8 / 2), rtol=0.05)
 
 
+@pytest.mark.slow
 def test_termination_is_an_end():
     """Each step is the last with probability 1/2: V = 1 + gamma V / 2."""
     policy = trained(Steady(8, stop=0.5), LONGER)
@@ -569,6 +578,7 @@ def test_termination_is_an_end():
 CARRY = PPO(batch=40, updates=3, epochs=1, hidden=8, layers=1, learning_rate=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", ["count", "drop"])
 def test_the_normaliser_sees_every_counted_observation_after_the_update(padding):
     """After: the ratios of a first pass are then exactly 1, and the divergence is 0."""
@@ -582,6 +592,7 @@ def test_the_normaliser_sees_every_counted_observation_after_the_update(padding)
     np.testing.assert_allclose(metrics["approx_kl"], 0.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_reward_normalisation_makes_the_scale_of_rewards_irrelevant():
     settings = dataclasses.replace(CARRY, normalize_reward=True)
     (small, _), (large, _) = (
@@ -594,6 +605,7 @@ def test_reward_normalisation_makes_the_scale_of_rewards_irrelevant():
     assert_close(small.policy, large.policy)
 
 
+@pytest.mark.slow
 def test_every_update_draws_its_own_episodes():
     """With a learning rate of 0 nothing but the draw can change from one update to the next."""
     settings = dataclasses.replace(CARRY, learning_rate=0.0, updates=5)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ def drawn(window, first, arms=2, count=4000):
     return np.asarray(jax.vmap(lambda key: thompson(window, arms, first, key))(keys))
 
 
+@pytest.mark.slow
 def test_thompson_draws_from_the_beta_distributions():
     """Arm 0: 8 successes of 10; arm 1: 2.5 of 5. The probability that a draw of the one is greater
     is computed by NumPy's own sampler; the bound is five deviations."""

@@ -20,6 +20,7 @@ from worlds import Rooms, Toll, collect
 BUILT_IN = [name for name in METHODS.summaries() if isinstance(METHODS._entries[name].target, str)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_method_keeps_the_contract_in_its_shapes(name):
     assert rspo.check_method(name, train=False).name == name
@@ -224,6 +225,7 @@ class Infinite(Method):
         return given._replace(metrics={"ratio": jnp.log(-jnp.ones(()) * rivals.mask.sum())})
 
 
+@pytest.mark.slow
 def test_numbers_that_are_not_finite_are_found():
     with pytest.raises(InputError, match=r"not all numbers in its metrics \(\['ratio'\]\) are"):
         rspo.check_method(Infinite, env=Toll())

@@ -75,6 +75,7 @@ def test_states_are_for_diversity_or_for_the_task(target, returns, enough):
     np.testing.assert_allclose(score.metrics["distinct"], tasks / data.reward.size, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_mean_returns_are_kept_of_every_latent_that_was_played():
     method = DGPO()
     data, which, state = case(method, [0.0, 0.0, 0.0])
@@ -87,6 +88,7 @@ def test_mean_returns_are_kept_of_every_latent_that_was_played():
         assert after.seen[0, z] == played.any()
 
 
+@pytest.mark.slow
 def test_latents_open_both_doors():
     learner = dataclasses.replace(LEARNER, entropy_coefficient=0.1)
     found = opened(DGPO(), range(4), learner=learner)

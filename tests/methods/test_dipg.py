@@ -192,6 +192,7 @@ ENV = Rooms(doors=2, depth=1, consolation=0.25)
 LEARNER = PPO(batch=256, updates=30, learning_rate=1e-2, hidden=16, layers=1, epochs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "wanted"),
     [(DIPG(name="dipg"), ["door 0", "door 1"]), (Method(), ["door 0", "door 0"])],

@@ -85,6 +85,7 @@ def test_alone_it_learns_the_task():
     assert np.isfinite(score.metrics["nearest"])
 
 
+@pytest.mark.slow
 def test_a_second_member_opens_the_other_door():
     """Not on every seed: a member that is pushed further along its own way stays at its door."""
     found = opened(DOMiNO(), range(4))

@@ -201,6 +201,7 @@ def test_all_members_share_the_bandit():
     np.testing.assert_allclose(after.returns[0, -1], data.returns.mean(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_members_open_both_doors():
     """Random play prefers door 0, and members that learn alone mostly go there."""
     seeds = range(4)

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import plain
 from doors import LEARNER, opened
@@ -19,6 +20,7 @@ from rspo.methods.maven import MAVEN
 SETUP = Setup(Spec(3, Discrete(4), horizon=6, agents=2), Plan(latents=LATENTS), 1, updates=12)
 
 
+@pytest.mark.slow
 def test_rewards_of_an_episode_add_up_to_what_it_tells_of_its_latent():
     rng = np.random.default_rng(0)
     data, which = with_latents(rng, restarting(rng))
@@ -45,6 +47,7 @@ def test_rewards_of_an_episode_add_up_to_what_it_tells_of_its_latent():
     assert np.std(told) > 1e-3
 
 
+@pytest.mark.slow
 def test_the_bandit_prefers_latents_with_high_returns():
     method = MAVEN(window=64, explore=0.2, greed=2.0)
     rng = np.random.default_rng(0)
@@ -65,6 +68,7 @@ def test_the_bandit_prefers_latents_with_high_returns():
     np.testing.assert_allclose(drawn.mean(0)[[0, 2]], 0.2 / 3, atol=0.05)
 
 
+@pytest.mark.slow
 def test_latents_open_different_doors():
     learner = dataclasses.replace(LEARNER, entropy_coefficient=0.1)
     found = opened(MAVEN(), range(4), learner=learner)

@@ -78,6 +78,7 @@ def plain_terms(policies, flat, beta):
     return values, slopes
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, padding=st.booleans())
 @settings(max_examples=15)
 def test_the_loss_and_its_gradient_are_those_of_the_formula_and_rivals_are_held_still(
@@ -209,6 +210,7 @@ def doors_opened(beta, seeds):
     return found
 
 
+@pytest.mark.slow
 def test_a_population_opens_more_doors_than_its_members_would_alone():
     """Random play prefers door 0; every door's room pays 2."""
     seeds = range(4)

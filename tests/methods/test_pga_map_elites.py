@@ -129,6 +129,7 @@ def plain_action(policy, obs):
     return np.concatenate([np.exp(plain.log_softmax(part)) for part in parts])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPACES)
 def test_targets_and_losses_are_those_of_the_formula(name, monkeypatch):
     monkeypatch.setattr(actor_critic, "NOISE", 0.0)  # targets of real actions are smoothed by it
@@ -153,6 +154,7 @@ def test_targets_and_losses_are_those_of_the_formula(name, monkeypatch):
     np.testing.assert_allclose(loss, -(expected * weight).sum() / weight.sum(), rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPACES)
 def test_a_step_raises_what_the_critic_expects_and_lowers_its_error(name):
     learner, batch = random_case(SPACES[name])
@@ -169,6 +171,7 @@ def test_a_step_raises_what_the_critic_expects_and_lowers_its_error(name):
     assert losses[-1] < 0.3 * losses[0]  # without a future the targets stand still
 
 
+@pytest.mark.slow
 def test_transitions_follow_each_other_and_end_with_their_episode():
     played = collect(Rooms(doors=2, depth=1), uniform_policy(2), 3, jax.random.key(0))
     for ends in (False, True):
@@ -190,6 +193,7 @@ def test_every_cell_of_a_landmark_is_its_own():
         assert len(set((np.arange(4) * 2 + 1) * cells // 8)) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four-goals-easy", "monster-hunt", "escalation", "point"])
 def test_behaviours_are_numbers_from_0_to_1_of_what_was_played(name):
     env = make(name)
@@ -255,6 +259,7 @@ def found(env, tmp_path, count, **more):
     return rspo.discover(env, config=config, out=tmp_path / "run", quiet=True)
 
 
+@pytest.mark.slow
 def test_it_finds_every_door(tmp_path):
     archive = found(Doors(doors=3, depth=1), tmp_path, 3)
     assert {strategy.descriptor for strategy in archive} == {"door 0", "door 1", "door 2"}

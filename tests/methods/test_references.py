@@ -55,6 +55,7 @@ def test_pieces_on_several_cores_come_back_in_their_places(shape):
     assert not found[..., 2].any()
 
 
+@pytest.mark.slow
 @MEASURES
 @pytest.mark.parametrize("padding", [True, False], ids=["count", "drop"])
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY))
@@ -143,6 +144,7 @@ def test_cross_entropy_with_itself_is_the_entropy():
 EPISODES = 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", ["count", "drop"])
 @MEASURES
 def test_threshold_is_alpha_times_the_cross_entropy_of_random_play(measure, padding):
@@ -212,6 +214,7 @@ def test_random_play_is_a_uniform_or_a_fresh_policy(random):
         assert float(other) != float(tools.threshold(policy, 0.0, key)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 2])
 def test_evaluation_reports_returns_distances_and_acceptance(kept):
     rng, env, key = np.random.default_rng(4), Clock(), jax.random.key(9)

@@ -51,6 +51,7 @@ def fresh():
     return init_predictor(ENV.spec, 16, RATE, jax.random.key(0)).model
 
 
+@pytest.mark.slow
 def test_fitting_learns_the_reward_of_every_state_and_action():
     trajectory = play(uniform_policy(3))
     model = fitted(fresh(), [trajectory], 300)
@@ -104,6 +105,7 @@ def remembered(method):
     return policy, players, method.remember(state, policy, recording, jax.random.key(2))
 
 
+@pytest.mark.slow
 def test_the_predictor_is_fitted_on_its_own_policys_play_or_half_of_it_random():
     policy, players, model = remembered(RSPO(lambda_r=1.0, predictor_steps=2))
     assert [player for player, _ in players] == [policy]

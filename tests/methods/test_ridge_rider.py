@@ -119,6 +119,7 @@ def test_exact_returns_are_those_of_all_paths(seed):
     np.testing.assert_allclose(exact(policy_of(logits)), plain_return(logits), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_sampled_returns_have_the_gradient_and_the_hessian_of_exact_ones():
     """With each path as often as a policy takes it that goes left three times of four, the mean over
     episodes is the expectation."""
@@ -164,6 +165,7 @@ def ridden(env, batch, seed=0):
     return [f"{name[:2]} {name[2:]}" for name in names], jax.device_get(rows)
 
 
+@pytest.mark.slow
 def test_from_exact_returns_each_member_finds_another_optimum():
     names, rows = ridden(Tree(), batch=4)
     assert set(names) == OPTIMA
@@ -175,6 +177,7 @@ def test_from_exact_returns_each_member_finds_another_optimum():
     assert (rows["saddles"][-1] == 2).all()
 
 
+@pytest.mark.slow
 def test_from_sampled_returns_it_loses_its_way():
     """Noise hides where the second saddle is and which way a ridge goes: members that were to part
     go on together."""
@@ -182,6 +185,7 @@ def test_from_sampled_returns_it_loses_its_way():
     assert sum(found) < 3 * len(OPTIMA)
 
 
+@pytest.mark.slow
 def test_a_run_loads_and_plays_like_any_other(tmp_path):
     config = preset("tree", "ridge-rider")
     config = dataclasses.replace(config, ppo=dataclasses.replace(config.ppo, updates=UPDATES))

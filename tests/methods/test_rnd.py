@@ -71,6 +71,7 @@ def plain_errors(state, data, seen, sums):
     return error
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, padding=st.booleans())
 @settings(max_examples=10)
 def test_error_and_running_scale_are_those_of_all_that_was_seen(seed, padding):
@@ -132,6 +133,7 @@ ENV = Corridor()
 LEARNER = PPO(batch=512, updates=60, learning_rate=1e-2, hidden=16, layers=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "arrives"), [(RND(learning_rate=1e-2), True), (Method(), False)], ids=["rnd", "pg"]
 )

@@ -102,6 +102,7 @@ LEARNER = PPO(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "names", "returns"),
     [

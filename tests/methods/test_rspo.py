@@ -108,6 +108,7 @@ def check(method, case, kept):
     assert not found.weight[..., empty].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY_SWITCH + EVERY_KIND, ids=name)
 @settings(max_examples=15)
 @given(seed=SEEDS, kept=st.integers(0, CAPACITY), padding=st.booleans())
@@ -130,6 +131,7 @@ def test_the_task_may_be_paid_at_the_end(streams, seed, kept, padding):
     assert set(intrinsic) == {"episodic"}
 
 
+@pytest.mark.slow
 @given(seed=SEEDS)
 def test_every_episode_of_a_column_is_paid_at_its_own_end(seed):
     """Where episodes follow on one another, and a host environment may cut them short."""
@@ -170,6 +172,7 @@ def test_errors_can_be_scaled_by_the_size_of_their_sums_in_the_batch(seed, kept,
     check(RSPO(lambda_b=0.7, lambda_r=0.3, error_scale="batch"), case, kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", ["single", "grouped", "per-reference"])
 @pytest.mark.parametrize("switch", ["hard", "smooth"])
 @settings(max_examples=15)
@@ -232,6 +235,7 @@ def test_if_all_is_rejected_nothing_is_divided_by_zero(streams):
     assert not zeroed.reward.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", EVERY_SWITCH, ids=name)
 def test_after_its_release_an_iteration_is_plain_reinforcement_learning(method):
     """The soft objective has no filter to lift, but intrinsic rewards to end; what would be
@@ -251,6 +255,7 @@ def test_after_its_release_an_iteration_is_plain_reinforcement_learning(method):
     assert after.metrics["intrinsic"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switch", ["hard", "smooth"])
 def test_before_its_gate_the_reward_driven_term_counts_whatever_is_accepted(switch):
     """As under references that reject all; the other streams are as the filter says, and after it
@@ -276,6 +281,7 @@ def test_before_its_gate_the_reward_driven_term_counts_whatever_is_accepted(swit
     assert not before.weight[..., 1 + CAPACITY + 2 :].any()  # room without a reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("every", "with_one"), [(1, [1, 2, 3]), (2, [1, 3]), (3, [1])])
 def test_some_iterations_have_no_ungated_part(every, with_one):
     method = RSPO(lambda_r=0.5, ungated=1.0, ungated_every=every, streams="grouped")

@@ -75,6 +75,7 @@ def mean_counted(numbers, played):
     return numbers[played.counted].mean() if played.counted.any() else 0.0
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, padding=st.booleans())
 @settings(max_examples=10)
 def test_the_kernels_rewards_multipliers_and_scale_are_those_of_the_formula(seed, padding):
@@ -112,6 +113,7 @@ def plain_potentials(own, played, states, scale):
     return table
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, padding=st.booleans())
 @settings(max_examples=6)
 def test_the_critics_rewards_and_multipliers_are_those_of_the_formula(seed, padding):

@@ -30,6 +30,7 @@ def played(seed):
     return dataclasses.replace(data, view=data.view._replace(latent=latent)), which
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expert", [2.0, 0.5, -1.0, -3.0])
 def test_episodes_that_are_good_enough_are_paid_for_telling_their_latent(expert):
     """Of a negative return, good enough is a little below, not above."""
@@ -50,6 +51,7 @@ def test_episodes_that_are_good_enough_are_paid_for_telling_their_latent(expert)
     np.testing.assert_allclose(score.metrics["good"], paid / data.reward.size, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_experts_return_is_learned_in_a_single_policys_share_of_training():
     method = SMERL()
     state = jax.tree.map(jnp.asarray, alone(method.init(SETUP, jax.random.key(0))))
@@ -66,6 +68,7 @@ def test_the_experts_return_is_learned_in_a_single_policys_share_of_training():
     assert smerl.FORGET < 0.25
 
 
+@pytest.mark.slow
 def test_a_given_expert_is_not_learned():
     method = SMERL(expert=-5.0)
     state = alone(method.init(SETUP, jax.random.key(0)))
@@ -75,6 +78,7 @@ def test_a_given_expert_is_not_learned():
     assert after.done[0] == 1
 
 
+@pytest.mark.slow
 def test_given_what_is_good_latents_open_different_doors():
     learner = dataclasses.replace(LEARNER, entropy_coefficient=0.1)
     found = opened(SMERL(expert=2.0), range(4), learner=learner)

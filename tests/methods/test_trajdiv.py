@@ -111,6 +111,7 @@ def chances_of(policies):
     return np.array([np.exp(plain.log_probs(pick(i), np.ones(1))) for i in range(2)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [1.0, 0.5])
 def test_the_expected_gradient_is_that_of_the_divergence(gamma):
     """Exactly: all trajectories of two steps in one state, as often as members play them, and
@@ -153,6 +154,7 @@ def _with_last_bias(policies, bias):
     return eqx.tree_at(lambda policy: policy.actor.net.biases[-1], policies, bias)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [False, True])
 def test_a_large_batch_is_looked_at_in_part_by_the_key(memory):
     rng = np.random.default_rng(0)
@@ -176,6 +178,7 @@ def test_a_large_batch_is_looked_at_in_part_by_the_key(memory):
         assert (found[0] != found[2]).any()
 
 
+@pytest.mark.slow
 def test_two_members_open_both_doors():
     found = opened(TrajDiv(beta=1.0), range(4))
     assert sum(len(set(doors)) for doors, _, _ in found) >= 7

@@ -352,6 +352,7 @@ return wrong;
 LONG = "a-name-that-was-never-meant-to-be-this-long-and-has-no-space-in-it-" * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["monster-hunt", "half-cheetah", "gym:Pendulum-v1"])
 def test_no_text_leaves_its_card_at_any_width(
     driver: Any, run_of: Callable[[str], Path], tmp_path: Path, name: str
@@ -379,6 +380,7 @@ def test_few_cards_fill_the_page(driver: Any, tmp_path: Path, count: int) -> Non
     screenshot(driver, f"{count}-cards")
 
 
+@pytest.mark.slow
 def test_a_watched_page_shows_strategies_as_they_come(
     driver: Any, run_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -429,6 +431,7 @@ def test_no_other_script_may_run(driver: Any, hunt: Path) -> None:
     driver.get_log("browser")  # which complains about it
 
 
+@pytest.mark.slow
 def test_a_comparison(driver: Any, run_of: Callable[[str], Path], tmp_path: Path) -> None:
     runs = [
         run_of("undrawn"),
@@ -496,6 +499,7 @@ return [weak, count];
 """
 
 
+@pytest.mark.slow
 def test_an_environments_own_pictures_are_in_the_still_picture_and_move(
     driver: Any, tmp_path: Path
 ) -> None:

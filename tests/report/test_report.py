@@ -168,6 +168,7 @@ def test_the_animations_are_the_recorded_episodes(hunt: Path) -> None:
             assert base64.b64decode(packed["data"]) == kept.astype("<i2").tobytes()
 
 
+@pytest.mark.slow
 def test_drawings_are_as_large_as_what_is_in_them(hunt: Path, tmp_path: Path) -> None:
     assert data_of(parsed(write_report(hunt)))["extent"] == 1.15  # the grid reaches from -1 to 1
     goals = make_run(tmp_path / "run", "four-goals-easy", 2)
@@ -202,6 +203,7 @@ def test_a_chart_that_is_zero_throughout_is_only_named(hunt: Path, tmp_path: Pat
     assert "0 throughout, and not drawn: Intrinsic reward a step." in words(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "folded"), [(3, False), (9, True)])
 def test_of_many_strategies_the_learning_section_folds(
     tmp_path: Path, count: int, folded: bool
@@ -327,6 +329,7 @@ def test_the_numbers_behind_a_name_are_drawn_where_they_are_parts_of_one_thing(r
     assert len(find(find(card, "div", class_="heat")[0], "figure")) == 1
 
 
+@pytest.mark.slow
 def test_forces_are_shown_as_histograms(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", "gym:Pendulum-v1", 1)
     (bars,) = find(parsed(write_report(run)), "figure", class_="bars")
@@ -350,6 +353,7 @@ def test_what_is_not_in_the_lanes_is_said(tmp_path: Path) -> None:
     assert "the first 3 of 30 observed numbers" in words(parsed(write_report(run)))
 
 
+@pytest.mark.slow
 def test_the_versions_of_what_an_environment_needs_are_kept(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", "gym:Pendulum-v1", 1)
     assert json.loads((run / "run.json").read_text())["versions"][
@@ -360,6 +364,7 @@ def test_the_versions_of_what_an_environment_needs_are_kept(tmp_path: Path) -> N
 # ---- whatever the folder holds
 
 
+@pytest.mark.slow
 def test_a_run_without_recorded_episodes_says_so(run: Path) -> None:
     """As written by a version that kept none."""
     for folder in (run / "strategies").iterdir():

@@ -68,6 +68,7 @@ def test_without_agents_all_that_moves_has_a_way() -> None:
     assert len(of(root, "way")) == len(of(root, "landmark")) == 1
 
 
+@pytest.mark.slow
 def test_limbs_are_shown_in_key_frames(tmp_path: Path) -> None:
     strategy = read_run(make_run(tmp_path / "run", Linkage(), 1)).strategies[0]
     limbs = of(drawn(strategy), "limb")

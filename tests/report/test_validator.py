@@ -23,6 +23,7 @@ def checker() -> list[str]:
     return ["java", "-Xss1024k", "-jar", str(jar), "--errors-only", "--filterpattern", ".*CSS.*"]
 
 
+@pytest.mark.slow
 def test_the_pages_are_valid(checker: list[str], tmp_path: Path) -> None:
     hunt = make_run(tmp_path / "hunt", "monster-hunt", 3)
     runs = [make_run(tmp_path / f"{seed}", Undrawn(), 2, seed=seed) for seed in (0, 1)]

@@ -25,6 +25,7 @@ EPISODES, KEY = 11, jax.random.key(5)
 POLICY = Tabular(jnp.asarray([[0.2, 0.1, -0.4], [0.3, -0.1, 0.0], [1.5, 0.0, 0.0]]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", ["count", "drop", "restart"])
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("record", [True, False])
@@ -46,6 +47,7 @@ def test_both_collectors_give_the_same_trajectory(padding, greedy, record, monke
     assert theirs.terminated.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hopper", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
 @pytest.mark.parametrize("padding", ["restart", "count"])
 def test_an_episode_is_the_same_whether_it_is_recorded_or_not(name, padding):

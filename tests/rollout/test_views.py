@@ -65,6 +65,7 @@ class Likes(Memoryless):
         return Categorical(xp.astype(logits, xp.float32)).allowing(view.mask)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", ["count", "drop", "restart"])
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize("memory", ["none", "gru"])
@@ -91,6 +92,7 @@ def test_both_collectors_give_the_same_trajectory(padding, greedy, memory, monke
 # ---- masks
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize(
@@ -175,6 +177,7 @@ def test_a_latent_is_seen_in_every_step_of_its_episode(kind, padding):
     )
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_network_sees_its_latent(kind):
     """Otherwise all would be the same: starts, noise and network are."""
@@ -203,6 +206,7 @@ def alone(policy, found, column, first, end, carry=None):
     return carry, jax.tree.map(lambda *leaves: np.stack(leaves), *seen)
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_memory_begins_anew_with_the_next_episode(kind):
     """As if that one were played alone; had it gone on, actions would be others."""
@@ -226,6 +230,7 @@ def test_a_memory_begins_anew_with_the_next_episode(kind):
     assert differ
 
 
+@pytest.mark.slow
 def test_and_lasts_through_its_episode():
     """What was seen before matters: with a memory of nothing actions would be others."""
     policy = opinionated("gru")
@@ -251,6 +256,7 @@ def plugged_in(tmp_path, monkeypatch):
     monkeypatch.setattr(ENVIRONMENTS, "_plugins", None)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(jax.device_count() == 1, reason="one core plays by itself")
 @pytest.mark.parametrize("name", ["herd", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
 @pytest.mark.parametrize("settings", [{"padding": "restart"}, {"greedy": True}])

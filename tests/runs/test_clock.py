@@ -49,6 +49,7 @@ def test_a_finished_run_takes_no_longer_by_being_resumed(finished: Path) -> None
     assert seconds(finished) == before
 
 
+@pytest.mark.slow
 def test_a_killed_run_counts_what_it_did_before_and_after(stopped: Path) -> None:
     """It was killed in its third iteration; the checkpoint has the time until then."""
     before = seconds(stopped)

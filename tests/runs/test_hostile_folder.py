@@ -115,6 +115,7 @@ def test_an_impostor_is_refused_by_who_needs_the_file(
     assert state(run.with_name("outside")) == outside
 
 
+@pytest.mark.slow
 def test_nothing_is_written_through_the_links_of_a_folder(run: Path, finished: Path) -> None:
     """Names that were temporary ones once, or look like it."""
     outside = run.with_name("outside")
@@ -157,6 +158,7 @@ def test_logs_are_not_written_through_links(run: Path, kind: str) -> None:
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_folder_itself_may_be_a_link(run: Path, finished: Path) -> None:
     (run / "strategies" / "002").rename(run.with_name("spare"))
     link = run.with_name("link")
@@ -323,6 +325,7 @@ def build(folder: Path) -> None:
     compare_page([run])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_record_that_lies_makes_a_page_or_a_sentence(

@@ -33,6 +33,7 @@ def series(reader: EventAccumulator, tag: str) -> dict[int, float]:
     return {event.step: float(event.tensor_proto.float_val[0]) for event in reader.Tensors(tag)}
 
 
+@pytest.mark.slow
 def test_tensorboard_gets_every_update(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert here(*DISCOVER, "--log", "tensorboard", "--out", run).code == 0
@@ -51,6 +52,7 @@ def test_tensorboard_gets_every_update(tmp_path: Path) -> None:
     assert returns == {s["index"]: pytest.approx(s["return_mean"], rel=1e-6) for s in found}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_logs_what_is_left(stopped: Path, tmp_path: Path) -> None:
     run = shutil.copytree(stopped, tmp_path / "run")
     assert here("resume", run, "--log", "tensorboard").code == 0
@@ -71,6 +73,7 @@ def test_a_resumed_run_logs_what_is_left(stopped: Path, tmp_path: Path) -> None:
     assert logged == {update: rows[update] for update in logged}
 
 
+@pytest.mark.slow
 def test_weights_and_biases_gets_the_run(tmp_path: Path) -> None:
     pytest.importorskip(
         "wandb", reason="Weights & Biases is not installed (pip install 'rspo[wandb]')"

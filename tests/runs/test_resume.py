@@ -67,6 +67,7 @@ def test_a_run_killed_over_and_over_ends_the_same(finished: Path, tmp_path: Path
         assert not list(folder.rglob("*.tmp"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "where", "moment", "kept"),
     [
@@ -88,6 +89,7 @@ def test_a_signal_keeps_everything_and_shows_it(
     assert_resumes(folder, finished)
 
 
+@pytest.mark.slow
 def test_a_second_signal_loses_nothing(finished: Path, run: Path) -> None:
     """It hits while the checkpoint is written that the first one asked for."""
     outcome = rigged("INT", "1,4", run / ".checkpoint", "resume", run)
@@ -148,6 +150,7 @@ class stopped_process:
             self.process.communicate()
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_folder(finished: Path, run: Path) -> None:
     """The second is refused, reading is not, and the first ends as if it had been alone."""
     command = product.rigged_command(
@@ -172,6 +175,7 @@ def assert_out_of_room(outcome: Outcome, folder: Path) -> None:
     assert sentence.startswith(f"rspo: No room left on the disk to write {folder}")
 
 
+@pytest.mark.slow
 def test_a_file_too_large(finished: Path, run: Path) -> None:
     """The limit on the size of files stands for the full disk where none can be mounted."""
     kept = product.contents(run)
@@ -206,6 +210,7 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk(finished: Path, small_disk: Path) -> None:
     folder, ballast = small_disk / "run", small_disk / "ballast"
     outcome = rigged(f"fill={ballast}", 9, folder / ".checkpoint", *DISCOVER, "--out", folder)
@@ -256,6 +261,7 @@ def check_unwritable(folder: Path) -> None:
     assert product.contents(folder) == before
 
 
+@pytest.mark.slow
 def test_training_that_diverges_is_said_and_keeps_what_was_found(tmp_path: Path) -> None:
     """The intrinsic reward is beyond all numbers, but there is none before a second iteration."""
     folder = tmp_path / "run"

@@ -126,6 +126,7 @@ def kill() -> None:
     raise Killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("accident", "seen"), [(kill, Killed), (refuse, StoreError)])
 def test_an_accident_at_any_change_loses_nothing_that_was_safe(
     recording: Recording,
@@ -344,6 +345,7 @@ def test_a_damaged_checkpoint_is_refused_by_resume_alone(
     assert len(rspo.load(run)) == 2
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_any_changed_byte_is_refused_or_means_the_same(
     stopped: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -374,6 +376,7 @@ def _bytes(read: tuple[Archive, Position | None]) -> Any:
     return archive.config, leaves, [s.evaluation for s in archive], str(position)
 
 
+@pytest.mark.slow
 def test_a_deleted_checkpoint_or_lock_costs_only_time(run: Path, finished: Path) -> None:
     (run / "checkpoint.safetensors").unlink()
     (run / "lock").unlink()

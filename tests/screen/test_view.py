@@ -61,6 +61,7 @@ def without_escapes(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
 
 
+@pytest.mark.slow
 def test_a_run_on_a_terminal_has_a_live_line(stopped: Path, finished: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(stopped, tmp_path / "run")
     outcome = on_a_terminal("resume", folder)
@@ -77,6 +78,7 @@ def test_a_run_on_a_terminal_has_a_live_line(stopped: Path, finished: Path, tmp_
     assert product.results(folder) == product.results(finished)
 
 
+@pytest.mark.slow
 def test_play_on_a_terminal_is_an_animation(finished: Path) -> None:
     outcome = on_a_terminal("play", finished, "0", "--speed", "1000")
     assert outcome.code == 0, outcome.out
@@ -187,6 +189,7 @@ def test_quiet_is_quiet(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_ascii_only_gets_a_table(finished: Path) -> None:
     outcome = product.rspo("evaluate", finished, PYTHONIOENCODING="ascii")
     assert outcome.code == 0, outcome.err

@@ -52,6 +52,7 @@ def test_only_true_stops(answer: Any, stops: bool) -> None:
         callbacks.tell(position(0, 1, 1))
 
 
+@pytest.mark.slow
 def test_a_run_tells_all_of_it(tmp_path: Path) -> None:
     updates: list[rspo.Update] = []
     strategies: list[rspo.Strategy] = []

@@ -68,6 +68,7 @@ def played(
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "start", "scale"),
     [(MonsterHunt(), monster_hunt, 0.4), (Escalation(), escalation, 0.3)],
@@ -149,6 +150,7 @@ def test_the_mean_is_symmetric_and_agrees_with_the_roles() -> None:
 # ---- other worlds
 
 
+@pytest.mark.slow
 def test_the_host_plays_the_same_game(monkeypatch: pytest.MonkeyPatch) -> None:
     key, random = jax.random.key(3), np.random.default_rng(0)
     share_noise(monkeypatch, EPISODES, key)
@@ -236,6 +238,7 @@ def test_the_same_strategy_earns_the_same(found: tuple[Archive, Path]) -> None:
     assert not np.array_equal(roles[0], roles[1])
 
 
+@pytest.mark.slow
 def test_the_folder_the_archive_and_python_agree(found: tuple[Archive, Path]) -> None:
     archive, folder = found
     kept = Run.open(folder).load_cross_play()
@@ -248,6 +251,7 @@ def test_the_folder_the_archive_and_python_agree(found: tuple[Archive, Path]) ->
     assert rspo.crossplay(folder, episodes=16).episodes == 16
 
 
+@pytest.mark.slow
 def test_one_agent_has_nobody_to_play_with() -> None:
     archive = rspo.discover(
         "four-goals-easy", iterations=1, quiet=True, ppo={"updates": 1, "batch": 64}
@@ -273,6 +277,7 @@ def test_no_strategies_are_refused(found: tuple[Archive, Path]) -> None:
         rspo.crossplay(Archive(found[0].config))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_networks_play_with_themselves_as_alone(memory: Any) -> None:
     """Compiled, and with what they remember of the episode."""

@@ -104,6 +104,7 @@ def test_going_on_from_any_position_gives_the_same_result(finished, moment):
         assert one.evaluation == other.evaluation
 
 
+@pytest.mark.slow
 def test_a_growing_archive_compiles_nothing_anew_while_there_are_places(monkeypatch):
     """Eight at first, then sixteen."""
     ppo = dataclasses.replace(CONFIG.ppo, normalize_obs=True, normalize_reward=True)
@@ -175,6 +176,7 @@ def kept(position):
     return dataclasses.replace(member(position.state.policy, 0), critic=None)
 
 
+@pytest.mark.slow
 def test_a_policy_that_is_not_good_is_trained_anew():
     archive, events = run(demanding(attempts=2))
     assert [strategy.status for strategy in archive] == ["novel", "failed", "failed"]
@@ -188,6 +190,7 @@ def test_a_policy_that_is_not_good_is_trained_anew():
     assert not same(kept(first), archive[2].policy)
 
 
+@pytest.mark.slow
 def test_a_retry_starts_from_other_weights():
     """With a learning rate of 0 a policy ends as it started."""
     frozen = dataclasses.replace(CONFIG.ppo, learning_rate=0.0, init="same")
@@ -218,6 +221,7 @@ def test_later_iterations_differ_from_all_policies_or_from_the_novel_ones(refere
     assert [len(row["accepted_by"]) for row in rows] == compared
 
 
+@pytest.mark.slow
 def test_numbers_that_are_not_finite_stop_the_run_in_a_sentence():
     config = dataclasses.replace(CONFIG, ppo=dataclasses.replace(CONFIG.ppo, batch=32))
     with pytest.raises(

@@ -129,6 +129,7 @@ def test_a_value_that_is_named_is_allowed(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
+@pytest.mark.slow
 def test_what_takes_more_than_is_free_is_said_and_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -180,6 +181,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_the_estimate_is_near_what_the_compiler_allocates(name: str, settings: dict) -> None:
     env = make(name)

@@ -61,6 +61,7 @@ def test_the_numbers_are_in_the_folder(whole: tuple[Outcome, Path]) -> None:
     np.testing.assert_allclose(record["payoff"], rspo.crossplay(archive).payoff)
 
 
+@pytest.mark.slow
 def test_one_agent_has_neither(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     settings = {"iterations": 1, "ppo": {"updates": 1, "batch": 64}, "judge": {"episodes": 4}}
@@ -86,6 +87,7 @@ def test_a_run_killed_at_its_end_gets_it_all_by_resuming(
     assert not list(folder.rglob("*.tmp"))
 
 
+@pytest.mark.slow
 def test_an_interruption_at_the_end_is_one_like_any_other(
     whole: tuple[Outcome, Path], tmp_path: Path
 ) -> None:

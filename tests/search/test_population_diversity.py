@@ -40,6 +40,7 @@ def test_a_policy_twice_has_no_diversity(finished: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_finished_run_keeps_that_of_its_distinct_strategies(tmp_path: Path) -> None:
     """Of Gaussians, here; without names and at this level of acceptance everything is distinct."""
     out = tmp_path / "run"

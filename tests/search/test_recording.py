@@ -54,6 +54,7 @@ def play(env: Env, episodes: int = 6) -> Played:
     return Played(env, greedy, sampled, record(env, greedy, sampled))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["four-goals-hard", "monster-hunt", "escalation"])
 def test_scenes_come_back_to_within_a_unit(name: str) -> None:
     played = play(rspo.make(name))

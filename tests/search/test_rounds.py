@@ -104,6 +104,7 @@ def rows(folder: Path, index: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.slow
 def test_a_population_gives_a_strategy_a_member(finished: Callable[[str], Path]) -> None:
     folder = finished("population")
     archive = rspo.load(folder)
@@ -126,6 +127,7 @@ def test_a_population_gives_a_strategy_a_member(finished: Callable[[str], Path])
     assert archive[2].evaluation.greedy_return_mean == 1.0
 
 
+@pytest.mark.slow
 def test_each_latent_is_a_strategy_that_plays_by_itself(finished: Callable[[str], Path]) -> None:
     archive = rspo.load(finished("latents"))
     assert [(s.index, s.round, s.member, s.latent) for s in archive] == [(0, 0, 0, 0), (1, 0, 0, 1)]
@@ -164,6 +166,7 @@ def killed_in(patch: pytest.MonkeyPatch, method: str, moment: int, after: bool) 
     patch.setattr(Run, method, fatal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(
     ("method", "moment", "after", "kept"),

@@ -150,6 +150,7 @@ def test_without_opengl_the_run_says_so_in_a_sentence(whole: tuple[Outcome, Path
     assert not list(folder.glob("*.png"))
 
 
+@pytest.mark.slow
 def test_the_name_and_its_numbers_are_in_the_summary(whole: tuple[Outcome, Path]) -> None:
     outcome, folder = whole
     summary = json.loads((folder / "summary.json").read_text())
@@ -179,6 +180,7 @@ def test_the_report_shows_names_numbers_and_drawings(
     assert '<img src="data:image' not in (folder / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_resuming_draws_anew_and_photographs_where_it_can(
     whole: tuple[Outcome, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
