@@ -14,7 +14,9 @@ interleaved and repeated; the machine should be idle. `--quick` only shows that 
 
 import argparse
 import os
+import shlex
 import statistics
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -47,7 +49,7 @@ SB3_UPDATES = 5  # each takes seconds
 
 HEAD = """# Speed of training on MuJoCo's robots
 
-Made by `python benchmarks/host_speed.py --envpool`; medians over all turns, ratios turn by turn. *physics*: the
+Made by `{command}`; medians over all turns, ratios turn by turn. *physics*: the
 engine's steps alone for batches of the policies at every third of 15 updates, a process a core, without policy, rewards
 and resets; *collect*: playing such batches, on all cores; *rspo*: those 15 updates of training, collecting and
 learning, from the start of an iteration, one run on all cores; *rspo, a run a core*: the same in runs side by side,
@@ -275,6 +277,7 @@ def main() -> None:
     options = parser.parse_args()
     turns, rounds = (1, 1) if options.quick else (options.turns, ROUNDS)
     data = measure(options.robots, turns, rounds, not options.no_sb3, options.envpool)
+    data["command"] = shlex.join(["python", "benchmarks/host_speed.py", *sys.argv[1:]])
     publish(options.out, data, markdown(data))
 
 
@@ -350,7 +353,7 @@ def markdown(data: dict[str, Any]) -> str:
     pairs += [("stepper", "envpool")] * ("envpool" in columns)
     head = [*(f"{c}, steps/s" for c in columns), *(f"{one} / {other}" for one, other in pairs)]
     lines = [
-        f"{HEAD}{machine.sentence(data['machine'])}\n",
+        f"{HEAD.format(command=data['command'])}{machine.sentence(data['machine'])}\n",
         f"| robot | {' | '.join(head)} |",
         f"|---|{'---:|' * len(head)}",
     ]
