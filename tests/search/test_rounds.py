@@ -220,11 +220,13 @@ def test_what_a_method_learns_on_the_side_goes_on_after_a_kill(
         assert strategy.act(start, greedy=True) in (0, 1)
 
 
+@pytest.mark.slow
 def test_what_is_trained_is_not_trained_again(
     finished: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other strategies of a round come from its checkpoint."""
     case, folder = CASES["population"], tmp_path / "run"
+    in_one_go = results(finished("population"))
     with monkeypatch.context() as patch:
         killed_in(patch, "_save_strategy", 1, after=True)
         with pytest.raises(Killed):
@@ -233,7 +235,7 @@ def test_what_is_trained_is_not_trained_again(
         "rspo.search.loop.make_trainer", lambda *_: pytest.fail("it is trained again")
     )
     rspo.resume(folder, env=case.env, quiet=True)
-    assert results(folder) == results(finished("population"))
+    assert results(folder) == in_one_go
 
 
 def test_a_kept_policy_plays_its_own_latent_whatever_others_are_given(
