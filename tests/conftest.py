@@ -6,10 +6,6 @@ import os
 import signal
 from pathlib import Path
 
-# Tests compile more than they compute. Set before JAX reads it, and inherited by every process that
-# a test starts: programs that are compiled otherwise round otherwise.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-
 import jax
 import pytest
 from hypothesis import settings
