@@ -91,8 +91,8 @@ def startups(sides: dict[str, Side], turns: int) -> dict[str, list[dict[str, Any
 def markdown(data: dict[str, Any]) -> str:
     lines = [
         "# Training speed beside an earlier revision\n",
-        f"Made by `python benchmarks/revision_speed.py` against revision {data['before']}; medians "
-        "of steps a second over all turns, ratios turn by turn. "
+        f"Made by `python benchmarks/revision_speed.py` at revision {data['now']}, against "
+        f"{data['before']}; medians of steps a second over all turns, ratios turn by turn. "
         + machine.sentence(data["machine"]),
         "\n| game | before | now | ratio, median | ratio, each turn |\n|---|---|---|---|---|",
     ]
@@ -116,20 +116,21 @@ def markdown(data: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def revision(checkout: Path) -> str:
+    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure this checkout beside another one.")
     parser.add_argument("before", type=Path, help="the other checkout")
     parser.add_argument("--out", type=Path, default=Path("results/revision-speed.json"))
     parser.add_argument("--turns", type=int, default=7)
     options = parser.parse_args()
-    revision = subprocess.run(
-        ["git", "-C", options.before, "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
-    data: dict[str, Any] = {"machine": machine.describe(machine.OURS), "before": revision}
-    sides = {"before": Side(options.before), "now": Side(Path(__file__).parents[1])}
+    here = Path(__file__).parents[1]
+    data: dict[str, Any] = {"machine": machine.describe(machine.OURS)}
+    data |= {"before": revision(options.before), "now": revision(here)}
+    sides = {"before": Side(options.before), "now": Side(here)}
     data["rates"] = measure(sides, options.turns)
     data["startup"] = startups(sides, 3)
     publish(options.out, data, markdown(data))
