@@ -57,6 +57,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def compiler_options() -> dict[str, int]:
+    """Of the large programs. On a CPU, LLVM's lighter optimisation compiles them in three quarters
+    of the time or less, and they run as fast: XLA has fused and vectorised them before."""
+    return {"xla_backend_optimization_level": 1} if jax.default_backend() == "cpu" else {}
+
+
 def mesh() -> Mesh:
     return jax.make_mesh((jax.device_count(),), ("cores",), axis_types=(AxisType.Auto,))
 

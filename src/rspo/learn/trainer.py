@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rspo.core.devices import after, everywhere, gathered, map_samples, share
+from rspo.core.devices import after, compiler_options, everywhere, gathered, map_samples, share
 from rspo.core.learning import PPO
 from rspo.core.members import each_member, member
 from rspo.core.policies import Normalizer, Policy, init_normalizer, init_policy
@@ -53,7 +53,11 @@ def make_trainer(
     """`advance(state, rivals, keys, n)` runs n <= rows updates; the first n of `rows` rows of
     metrics are set. A round has `settings.updates`."""
     learner = make_learner(collect.compiled, method, settings, measure, setup)
-    init = jax.jit(lambda keys: _typed(learner.init(keys)), out_shardings=everywhere())
+    init = jax.jit(
+        lambda keys: _typed(learner.init(keys)),
+        out_shardings=everywhere(),
+        compiler_options=compiler_options(),
+    )
     return Trainer(init, collect.trainer(partial(learner.play, collect), learner.learn, rows))
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from rspo.core.devices import everywhere
+from rspo.core.devices import compiler_options, everywhere
 from rspo.core.distributions import Distribution
 from rspo.core.types import Padding, Trajectory, View, as_view
 from rspo.envs.base import AnyEnv, Env, HostEnv
@@ -196,7 +196,7 @@ class JaxCollector(Collector):
         )
 
     def program(self, function: Function) -> Function:
-        return jax.jit(function)  # type: ignore[return-value]
+        return jax.jit(function, compiler_options=compiler_options())  # type: ignore[return-value]
 
     def each(self, function: Callable[[Any], Any], count: int) -> Any:
         # In sequence: the episodes of one keep the cores busy and fit their caches.
@@ -222,7 +222,12 @@ class JaxCollector(Collector):
             return jax.lax.fori_loop(0, count, body, (state, table))
 
         # Shardings are fixed, or a state from a checkpoint would recompile the program.
-        return jax.jit(advance, in_shardings=everywhere(), out_shardings=everywhere())
+        return jax.jit(
+            advance,
+            in_shardings=everywhere(),
+            out_shardings=everywhere(),
+            compiler_options=compiler_options(),
+        )
 
 
 def _seen(obs: Any, latent: Any) -> View:

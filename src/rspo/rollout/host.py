@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 
 from rspo.core import interrupt
-from rspo.core.devices import everywhere, player_count
+from rspo.core.devices import compiler_options, everywhere, player_count
 from rspo.core.distributions import Noise
 from rspo.core.policies import Policy
 from rspo.core.types import Padding, Trajectory, View
@@ -130,7 +130,12 @@ class HostCollector(Collector):
         rows: int,
     ) -> Callable[[S, Any, Any, Any], tuple[S, dict[str, Any]]]:
         """Alternates rollouts in Python with the compiled learner."""
-        learn = jax.jit(learn, in_shardings=everywhere(), out_shardings=everywhere())
+        learn = jax.jit(
+            learn,
+            in_shardings=everywhere(),
+            out_shardings=everywhere(),
+            compiler_options=compiler_options(),
+        )
         placed = partial(jax.device_put, device=everywhere())  # slower inside the compiled program
 
         def advance(state: S, rivals: Any, keys: Array, count: int) -> tuple[S, dict[str, Any]]:
