@@ -8,6 +8,7 @@ expert's return R* is paid for states that reveal its latent.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -18,7 +19,7 @@ from jax import Array
 from rspo.core.members import each_member
 from rspo.core.settings import Count, Positive, Within
 from rspo.core.types import Trajectory
-from rspo.methods.base import Kind, Method, Plan, Score, Setup
+from rspo.methods.base import Kind, Method, Plan, Score, Settings, Setup
 from rspo.methods.discriminator import Guessing, evenly, fit, from_states, init_guessing, of_own
 from rspo.methods.episodes import for_everyone, own_return
 from rspo.methods.references import References
@@ -54,6 +55,10 @@ class SMERL(Method):
     """Learning rate of the discriminator."""
 
     kind: ClassVar[Kind] = "latent"
+    # As in the paper, what the first policy of RSPO earns; in 4-Goals that is what its first
+    # landmark pays.
+    tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"expert": 1.0}}}
+    paper: ClassVar[Mapping[str, Settings]] = tuned
 
     def plan(self, policies: int) -> Plan:
         return Plan(latents=policies)
