@@ -19,6 +19,7 @@ MAJORITY = 0.5
 MOVED = 0.2  # cells per step: less is standing, or being pushed
 TOGETHER = 4.0  # cells: closer units act as a pair
 UNHURT = 35.0  # points: a tenth of a colossus
+STANDING = 0.8  # share of its steps: a unit that stands for longer takes no part in the moving
 WINDOW = 6  # steps
 SETTLED = 15  # steps after which colossi have found their place
 CLIFF_Y = 13.0
@@ -96,8 +97,8 @@ def marines(seen: Tracks) -> Reading:
     """one-sided swinging: one stands still, the other goes up and down, two turns or more.
     swinging: both mainly to the left and right, three turns or more each.
     parallel hit-and-run: both go the same way, and end further down than they began.
-    alternate distraction: the zealot changes its target three times or more, mostly one marine
-    moves while the other stands, and they do not go down together."""
+    alternate distraction: the zealot changes its target three times or more, both marines move, but
+    mostly one at a time, and they do not go down together."""
     across, up = np.abs(seen.dx).sum(0), np.abs(seen.dy).sum(0)  # [N, 2]
     turns_x, turns_y = _turns(seen.dx), _turns(seen.dy)
     still = _share(_still(seen), seen.alive)
@@ -119,14 +120,18 @@ def marines(seen: Tracks) -> Reading:
         "target switches": switches,
     }
     steady = [
-        (still[:, i] > 0.8) & (turns_y[:, 1 - i] >= 2) & (up > across)[:, 1 - i] for i in (0, 1)
+        (still[:, i] > STANDING) & (turns_y[:, 1 - i] >= 2) & (up > across)[:, 1 - i]
+        for i in (0, 1)
     ]
     downwards = (parallel > 0.5) & (drift < 0)
     rules = {
         "one-sided swinging": steady[0] | steady[1],
         "swinging": (across > up).all(-1) & (turns_x >= 3).all(-1),
         "parallel hit-and-run": downwards,
-        "alternate distraction": (switches >= 3) & (alone > 0.4) & ~downwards,
+        "alternate distraction": (switches >= 3)
+        & (still <= STANDING).all(-1)
+        & (alone > 0.4)
+        & ~downwards,
     }
     return numbers, rules
 
