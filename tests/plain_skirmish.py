@@ -14,7 +14,7 @@ FIELDS = ("x", "y", "hp", "shield", "cooldown", "swing", "calm", "target", "shot
 
 
 class Plain:
-    def __init__(self, name, state, targets="attackers", slop=1.0):
+    def __init__(self, name, state, targets="shooters", slop=1.0):
         """From the (NumPy) state of the other implementation."""
         self.map, self.rule, self.slop = MAPS[name], targets, slop
         self.ground = terrain(self.map.ground)

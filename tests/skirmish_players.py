@@ -247,46 +247,70 @@ def flee_along(seen: Seen, mask: Any, allowed: tuple[bool, ...]) -> Any:
     return NORTH + jnp.where(usable, gain, -jnp.inf).argmax(-1)
 
 
-def chased(seen: Seen, near: float) -> Any:
+def chased(seen: Seen, near: float, margin: float = 0.0) -> Any:
     distance = distances(seen)[..., 0]
-    return (distance < near) & (distance <= distance.min(-1, keepdims=True))
+    return (distance < near) & (distance <= distance.min(-1, keepdims=True) + margin)
 
 
-def decoy(seen: Seen, mask: Any) -> Any:
-    """Whom the zealot is near flees, the other one shoots."""
-    shoot = jnp.where(mask[..., ATTACK], ATTACK, go(seen.enemy_x - seen.x, seen.enemy_y - seen.y))
-    return jnp.where(chased(seen, 4.0), flee(seen, mask), shoot)
+def shoot_or(mask: Any, otherwise: Any) -> Any:
+    return jnp.where(mask[..., ATTACK], ATTACK, otherwise)
 
 
 def swing(seen: Seen, mask: Any) -> Any:
-    """The same to the left and right alone."""
-    shoot = jnp.where(mask[..., ATTACK], ATTACK, jnp.where(seen.enemy_x > seen.x, EAST, WEST))
-    return jnp.where(chased(seen, 4.0), flee_along(seen, mask, X_MOVES), shoot)
+    """To the left and right alone: whom the zealot chases flees, and whoever it is very near."""
+    flees = chased(seen, 3.95) | (distances(seen)[..., 0] < 3.4)
+    shoot = shoot_or(mask, jnp.where(seen.enemy_x > seen.x, EAST, WEST))
+    return jnp.where(flees, flee_along(seen, mask, X_MOVES), shoot)
+
+
+def alternate(seen: Seen, mask: Any) -> Any:
+    """Up and down alone: who is chased flees, and so does the other one if it is hardly further
+    away. As both follow the zealot in order to shoot, this leads upwards."""
+    shoot = shoot_or(mask, jnp.where(seen.enemy_y > seen.y, NORTH, SOUTH))
+    return jnp.where(chased(seen, 4.5, 0.7), flee_along(seen, mask, Y_MOVES), shoot)
 
 
 def retreat(seen: Seen, mask: Any) -> Any:
-    """The same up and down alone, which leads down: the zealot comes from above."""
-    shoot = jnp.where(mask[..., ATTACK], ATTACK, jnp.where(seen.enemy_y > seen.y, NORTH, SOUTH))
-    return jnp.where(chased(seen, 3.0), flee_along(seen, mask, Y_MOVES), shoot)
+    """Downwards between shots, side by side; away from the zealot once it is below, or at the
+    wall."""
+    ready = mask[..., ATTACK] & (seen.cooldown <= 0.01)
+    down = mask[..., SOUTH] & (seen.enemy_y > seen.y - 1.6)
+    flees = chased(seen, 3.0) | (chased(seen, 3.9) & ~ready)
+    follows = ~chased(seen, 99.0) & ~ready & (seen.y - seen.y[:, ::-1] > 0.6)
+    shoot = shoot_or(mask, go(seen.enemy_x - seen.x, seen.enemy_y - seen.y))
+    away = jnp.where(down, SOUTH, flee(seen, mask))
+    return jnp.where(flees, away, jnp.where(follows, SOUTH, shoot))
 
 
 def one_sided(seen: Seen, mask: Any) -> Any:
     """The right one stands, and holds its fire while the zealot is near; the left one goes up and
-    down."""
-    distance, can = distances(seen)[..., 0], mask[..., ATTACK]
-    approach = jnp.where(seen.enemy_y > seen.y, NORTH, SOUTH)
-    left = jnp.where(
-        distance < 4.0, flee_along(seen, mask, Y_MOVES), jnp.where(can, ATTACK, approach)
-    )
-    right = jnp.where(can & (distance > 4.5), ATTACK, STOP)
+    down, and shoots to lure the zealot away."""
+    distance = distances(seen)[..., 0]
+    shoot = shoot_or(mask, jnp.where(seen.enemy_y > seen.y, NORTH, SOUTH))
+    flees = chased(seen, 4.95, 0.5) | (distance < 3.8)
+    left = jnp.where(flees, flee_along(seen, mask, Y_MOVES), shoot)
+    right = jnp.where(distance > 4.7, shoot_or(mask, STOP), STOP)
     return jnp.stack([left[:, 0], right[:, 1]], -1)
+
+
+def toggle(seen: Seen, mask: Any) -> Any:
+    """On the spot the left one shoots, the right one shoots and stops by turns."""
+    left = attack_nearest(seen, mask)
+    return jnp.stack([left[:, 0], jnp.where(seen.last == ATTACK, STOP, left)[:, 1]], -1)
+
+
+def hold_fire(seen: Seen, mask: Any) -> Any:
+    """On the spot: who is chased holds its fire, so that the zealot turns to the other one."""
+    return jnp.where(chased(seen, 4.0, 1.0), STOP, shoot_or(mask, STOP))
 
 
 MARINES: dict[str, Does] = {
     "stand": stand,
     "attack": attack_nearest,
+    "toggle": toggle,
     "swinging": swing,
     "parallel hit-and-run": retreat,
     "one-sided swinging": one_sided,
-    "alternate distraction": decoy,
+    "alternate distraction": alternate,
+    "alternating fire": hold_fire,
 }

@@ -14,7 +14,7 @@ from skirmish_players import COLOSSI, MARINES, Hesitant, play, win_rate
 
 @functools.cache
 def marines():
-    return play(Skirmish("2m_vs_1z"), MARINES, episodes=32)
+    return play(Skirmish("2m_vs_1z"), MARINES, episodes=64)
 
 
 @functools.cache
@@ -32,7 +32,7 @@ def random_play(env, episodes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("player", ["stand", "attack"])
+@pytest.mark.parametrize("player", ["stand", "attack", "toggle"])
 def test_marines_that_stand_lose(player):
     assert win_rate(marines()[player]) == 0
 
@@ -43,10 +43,10 @@ def test_random_marines_lose():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("targets", "rises"), [("attackers", True), ("sticky", False)])
+@pytest.mark.parametrize(("targets", "rises"), [("shooters", True), ("sticky", False)])
 def test_whether_moves_near_the_zealot_pay_before_they_win(targets, rises):
-    """By the default rule the way from shooting alone to winning leads upwards, even by random
-    moves; by the other one it begins downwards."""
+    """By the default rule more random moves near the zealot pay more, long before they win; by the
+    other one they pay less."""
     env = Skirmish("2m_vs_1z", targets=targets)
 
     @jax.jit
@@ -55,11 +55,11 @@ def test_whether_moves_near_the_zealot_pay_before_they_win(targets, rises):
             Hesitant(odds, env), 512, jax.random.key(0), padding="drop"
         ).returns.mean()
 
-    assert bool((np.diff([earned(odds) for odds in (0.0, 0.2, 0.4, 0.6)]) > 0).all()) == rises
-    assert (earned(0.2) > earned(0.0)) == rises
+    more = np.diff([earned(odds) for odds in (0.2, 0.4, 0.6, 0.8)]) > 0
+    assert more.all() if rises else not more.any()
 
 
-@pytest.mark.parametrize("player", list(MARINES)[2:])
+@pytest.mark.parametrize("player", list(MARINES)[3:])
 def test_each_strategy_of_marines_wins_and_has_its_name(player):
     found = Skirmish("2m_vs_1z").describe(marines()[player])
     assert found.stats["won"] == win_rate(marines()[player]) >= 0.9

@@ -95,7 +95,11 @@ class RSPO(Method):
         "point": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
         "robots": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
         "skirmish": {"method": {"streams": "grouped"}},
-        "2m_vs_1z": {"method": {"lambda_b": 1.0, "lambda_r": 0.05}},
+        # With the paper's 0.5 and no cap a few odd steps pass the filter.
+        "2m_vs_1z": {
+            "method": {"lambda_b": 1.0, "lambda_r": 0.05},
+            "measure": {"alpha": 0.8, "cap": 2.0},
+        },
         "2c_vs_64zg": {"method": {"lambda_b": 5.0}},
     }
     paper: ClassVar[Mapping[str, Settings]] = {

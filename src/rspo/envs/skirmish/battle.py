@@ -22,7 +22,7 @@ SECONDS = 0.5  # of a step
 SUBSTEPS = 4
 DT = SECONDS / SUBSTEPS
 
-TargetRule = Literal["attackers", "shooters", "nearest", "sticky"]
+TargetRule = Literal["shooters", "attackers", "nearest", "sticky"]
 
 
 @dataclass(frozen=True)

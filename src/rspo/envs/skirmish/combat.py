@@ -34,11 +34,12 @@ def choose_targets(
     rule: str, order: str, allies: Team, enemies: Team, between: Pairs, kinds: tuple[Unit, Unit]
 ) -> Array:
     """The target of each enemy. A target in reach is kept, and so is one during an attack. Else
-    the nearest of the allies that attack this enemy, or anyone from nearby; else the nearest ally
-    nearby; else, if the order was to attack units, the nearest one; else none.
+    the nearest of the allies that attack this enemy, or anyone from nearby, or that are nearby and
+    fired within their weapon's period; else the nearest ally nearby; else, if the order was to
+    attack units, the nearest one; else none.
 
-    The game's own rule is not public. Three alternatives: "shooters" counts an ally that fired
-    within its weapon's period as attacking too, "nearest" gives attackers no preference, "sticky"
+    The game's own rule is not public. This one is "shooters". Three alternatives: by "attackers" an
+    ally attacks only while it is ordered to, "nearest" gives attackers no preference, "sticky"
     keeps a target until it is dead.
     """
     ally, enemy = kinds

@@ -19,7 +19,8 @@ MAJORITY = 0.5
 MOVED = 0.2  # cells per step: less is standing, or being pushed
 TOGETHER = 4.0  # cells: closer units act as a pair
 UNHURT = 35.0  # points: a tenth of a colossus
-WINDOW = 6  # steps
+STANDING = 0.8  # share of its steps: a unit that stands for longer takes no part in the moving
+ON_THE_SPOT = 0.7  # the same of two units that hardly move
 SETTLED = 15  # steps after which colossi have found their place
 CLIFF_Y = 13.0
 CORNERS = ((8.0, 19.0), (24.0, 19.0))
@@ -95,17 +96,18 @@ def _plain(seen: Tracks) -> Reading:
 def marines(seen: Tracks) -> Reading:
     """one-sided swinging: one stands still, the other goes up and down, two turns or more.
     swinging: both mainly to the left and right, three turns or more each.
-    parallel hit-and-run: both go the same way, and end further down than they began.
-    alternate distraction: the zealot changes its target three times or more, mostly one marine
-    moves while the other stands, and they do not go down together."""
+    parallel hit-and-run: from top to bottom; both end two cells further down than they began.
+    alternate distraction: from bottom to top; the zealot changes its target three times or more,
+    both marines move, but mostly one at a time, and on average they end further up.
+    alternating fire, SMAC's own name for this map's trick: the zealot changes its target as often,
+    but both stay on the spot, and the one that is chased holds its fire."""
     across, up = np.abs(seen.dx).sum(0), np.abs(seen.dy).sum(0)  # [N, 2]
     turns_x, turns_y = _turns(seen.dx), _turns(seen.dy)
     still = _share(_still(seen), seen.alive)
-    parallel = _parallel(seen)
     switches = _switches(seen.target[..., 0], seen.live)
     moving = ~_still(seen) & seen.alive
     alone = (moving.sum(-1) == 1).sum(0) / np.maximum(moving.any(-1).sum(0), 1)
-    drift = seen.dy.sum(0).mean(-1)
+    drift = seen.dy.sum(0)  # [N, 2]
     numbers = {
         "across": across.mean(-1),
         "up and down": up.mean(-1),
@@ -113,20 +115,23 @@ def marines(seen: Tracks) -> Reading:
         "turns up and down": turns_y.mean(-1),
         "still left": still[:, 0],
         "still right": still[:, 1],
-        "parallel": parallel,
         "one moves alone": alone,
-        "drift upwards": drift,
+        "drift upwards": drift.mean(-1),
         "target switches": switches,
     }
     steady = [
-        (still[:, i] > 0.8) & (turns_y[:, 1 - i] >= 2) & (up > across)[:, 1 - i] for i in (0, 1)
+        (still[:, i] > STANDING) & (turns_y[:, 1 - i] >= 2) & (up > across)[:, 1 - i]
+        for i in (0, 1)
     ]
-    downwards = (parallel > 0.5) & (drift < 0)
     rules = {
         "one-sided swinging": steady[0] | steady[1],
         "swinging": (across > up).all(-1) & (turns_x >= 3).all(-1),
-        "parallel hit-and-run": downwards,
-        "alternate distraction": (switches >= 3) & (alone > 0.4) & ~downwards,
+        "parallel hit-and-run": (drift < -2).all(-1),
+        "alternate distraction": (switches >= 3)
+        & (still <= STANDING).all(-1)
+        & (alone > 0.4)
+        & (drift.mean(-1) > 0),
+        "alternating fire": (switches >= 3) & (still > ON_THE_SPOT).all(-1),
     }
     return numbers, rules
 
@@ -210,17 +215,6 @@ def _turns(moves: np.ndarray) -> np.ndarray:
         turns += (now * last) < 0
         last = np.where(now != 0, now, last)
     return turns
-
-
-def _parallel(seen: Tracks) -> np.ndarray:
-    """[N] whether two units go the same way, from -1 to 1: the cosine of their moves, each over a
-    few steps, because one shoots while the other moves."""
-    total = lambda moves: np.cumsum(moves, 0)
-    over = lambda moves: total(moves)[WINDOW:] - total(moves)[:-WINDOW]
-    dx, dy = over(seen.dx), over(seen.dy)
-    dot = (dx[..., 0] * dx[..., 1] + dy[..., 0] * dy[..., 1]).sum(0)
-    size = np.sqrt((dx**2 + dy**2).sum(0))
-    return dot / np.maximum(size[:, 0] * size[:, 1], 1e-6)
 
 
 def _switches(target: np.ndarray, live: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ class Skirmish(Env):
     """
 
     name: str = eqx.field(static=True)
-    targets: TargetRule = eqx.field(static=True, default="attackers")
+    targets: TargetRule = eqx.field(static=True, default="shooters")
     """How enemies choose targets (`combat.choose_targets`)."""
     cliff_moves: Literal["scaler", "smac"] = eqx.field(static=True, default="scaler")
     """Whether moves over a cliff are offered to units that can walk there or, as in SMAC's mask,
