@@ -301,7 +301,7 @@ def toggle(seen: Seen, mask: Any) -> Any:
 
 def hold_fire(seen: Seen, mask: Any) -> Any:
     """On the spot: who is chased holds its fire, so that the zealot turns to the other one."""
-    return jnp.where(chased(seen, 4.0, 1.0), STOP, shoot_or(mask, STOP))
+    return jnp.where(chased(seen, 4.4, 1.5), STOP, shoot_or(mask, STOP))
 
 
 MARINES: dict[str, Does] = {
