@@ -214,7 +214,11 @@ def make(name: Any, horizon: int | None = None) -> Any:
             raise InputError(
                 f"Unknown environment '{name}'. Did you mean '{meant}'? `rspo list` shows them all."
             )
-    env = ENVIRONMENTS.make(name)
+    return of_length(ENVIRONMENTS.make(name), name, horizon)
+
+
+def of_length(env: Any, name: str, horizon: int | None) -> Any:
+    """The environment, unless its episodes have another length than the one asked for."""
     if horizon not in (None, env.spec.horizon):
         raise InputError(
             f"The episodes of {name} have {env.spec.horizon} steps, not {horizon}: leave the "

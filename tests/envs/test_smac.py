@@ -85,6 +85,14 @@ def test_its_spec_is_the_simulators(world: Smac) -> None:
     assert world.spec == expected._replace(reset_noise=0, step_noise=0, features=0)
 
 
+def test_it_is_made_by_its_name(world: Smac, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RSPO_SMAC_MODULE", FACADE)
+    made = rspo.make("smac:2m_vs_1z", world.spec.horizon)
+    assert (made.name, made.spec) == ("smac:2m_vs_1z", world.spec)
+    with pytest.raises(InputError, match="episodes of smac:2m_vs_1z have 150 steps, not 7"):
+        rspo.make("smac:2m_vs_1z", 7)
+
+
 @pytest.mark.slow
 def test_what_comes_over_the_pipe_is_what_the_game_says(games: Games) -> None:
     own, random, all_of_them = StarCraft2Env("2m_vs_1z", seed=0), np.random.default_rng(1), [0]

@@ -6,7 +6,7 @@ from typing import Any
 from rspo.envs.base import AnyEnv, Env, HostEnv
 from rspo.envs.given import own_code, tried
 from rspo.errors import InputError
-from rspo.registry import OWN, has_name, is_own, make, own
+from rspo.registry import OWN, has_name, is_own, make, of_length, own
 from rspo.rollout.patience import watching
 
 
@@ -14,7 +14,7 @@ def adapt(env: Any, horizon: int | None = None) -> AnyEnv:
     """A name, an environment of rspo's, Gymnasium's or PettingZoo's, a vector env, or a function
     that makes one; with episodes of `horizon` steps where it has no time limit of its own."""
     if isinstance(env, Env | HostEnv):
-        return _of_length(env, horizon)
+        return of_length(env, env.title, horizon)
     if isinstance(env, str):
         return _own(env, horizon) if is_own(env) else make(env, horizon)
     if adapter := _adapter(env, None, horizon):
@@ -27,7 +27,7 @@ def adapt(env: Any, horizon: int | None = None) -> AnyEnv:
         )
     made = _made(env)
     if isinstance(made, Env | HostEnv):
-        return _of_length(made, horizon)
+        return of_length(made, made.title, horizon)
     with own_code(label(env), "making it", "trained in"):  # it will be made again
         adapter = _adapter(made, env, horizon)
     if adapter:
@@ -43,15 +43,6 @@ def _own(target: str, horizon: int | None) -> AnyEnv:
     if isinstance(world, HostEnv) and world.name is None:
         world.name = target
     return world
-
-
-def _of_length(env: AnyEnv, horizon: int | None) -> AnyEnv:
-    if horizon not in (None, env.spec.horizon):
-        raise InputError(
-            f"The episodes of {env.title} have {env.spec.horizon} steps, not {horizon}: leave the "
-            "horizon out."
-        )
-    return env
 
 
 def _made(env: Any) -> Any:

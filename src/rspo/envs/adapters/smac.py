@@ -20,6 +20,7 @@ from rspo.core.types import Descriptor, Spec, Trajectory, View
 from rspo.envs.adapters import smac_server
 from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.errors import EnvironmentFailure, InputError
+from rspo.registry import of_length
 
 PYTHON, MODULE = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE"
 LAUNCHES = 3  # attempts per game before giving up
@@ -34,11 +35,11 @@ MISSING = {
 }
 
 
-def from_map(name: str) -> "Smac":
-    """The environment of `smac:<map>`."""
+def from_map(name: str, horizon: int | None = None) -> "Smac":
+    """The environment of `smac:<map>`; a map sets the length of its episodes itself."""
     if not name or not name.replace("_", "").isalnum():
         raise InputError(f"'smac:{name}' names no map: give one such as smac:2m_vs_1z.")
-    return Smac(name)
+    return of_length(Smac(name), f"smac:{name}", horizon)
 
 
 class GameDied(Exception):

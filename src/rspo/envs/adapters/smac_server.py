@@ -1,8 +1,8 @@
 """One game of SMAC in its own process and interpreter; arrays go over a pipe.
 
 This file is run by path, by an interpreter that need not have rspo: it imports only the standard
-library, NumPy and SMAC. A message is a line of JSON, in which "bytes" is the length of the arrays
-that follow; their shapes and types are in the line.
+library, NumPy and SMAC. A message is a line of JSON, in which "arrays" has the names, types and
+shapes of the arrays whose bytes follow.
 """
 
 import importlib
