@@ -11,7 +11,7 @@ from rspo.bench.catalogue import BENCHES
 from rspo.bench.command import available
 from rspo.bench.records import Records
 from rspo.bench.tables import DOMAINS, Bench
-from rspo.cli.main import parse_discover
+from rspo.cli.main import read_discover
 from rspo.config import to_dict
 from rspo.presets import preset
 
@@ -83,7 +83,7 @@ def test_a_row_that_the_paper_lacks_runs_only_if_it_is_asked_for() -> None:
 def test_the_guide_shows_the_command_of_the_published_equilibria() -> None:
     guide = (ROOT / "docs" / "games.md").read_text()
     (command,) = re.findall(r"```bash\nrspo discover (.*?)```", guide, re.DOTALL)
-    shown, _, _ = parse_discover(command.replace("\\\n", " ").split())
+    shown, _ = read_discover(command.replace("\\\n", " ").split())
     (job,) = BENCHES["escalation-count"].jobs(methods=["rspo, return measure"], seeds=[shown.seed])
     assert job.settings == escalation.RETURN_MEASURE
     assert job.config() == to_dict(shown)

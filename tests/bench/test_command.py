@@ -34,7 +34,7 @@ class InProcess:
             if self.bad in task["name"]:
                 yield Ended(task, "It broke.")
             else:
-                carry_out(task, quiet=True)
+                carry_out(task)
                 yield Ended(task)
 
 

@@ -26,7 +26,7 @@ TINY = Job("four-goals-easy", "rspo", 0, "tiny", product.SETTINGS, domain="four-
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of a job that is done; copy it before changing it."""
     home = tmp_path_factory.mktemp("bench")
-    carry_out(task(TINY, home), quiet=True)
+    carry_out(task(TINY, home))
     return home
 
 
@@ -69,7 +69,7 @@ def test_a_job_goes_on_where_it_was(done: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(done / TINY.name, tmp_path / TINY.name)
     shutil.rmtree(folder / "strategies" / "002")
     (folder / RECORD).unlink()
-    record = carry_out(task(TINY, tmp_path), quiet=True)
+    record = carry_out(task(TINY, tmp_path))
     assert record is not None
     whole = finished(done / TINY.name)
     assert whole is not None
@@ -81,7 +81,7 @@ def test_a_run_of_other_settings_is_not_gone_on_with(done: Path, tmp_path: Path)
     (folder / RECORD).unlink()
     other = dataclasses.replace(TINY, settings=product.SETTINGS | {"measure": {"alpha": 0.7}})
     with pytest.raises(InputError, match=r"other settings \(measure.alpha is 0.5 instead of 0.7\)"):
-        carry_out(task(other, tmp_path), quiet=True)
+        carry_out(task(other, tmp_path))
 
 
 def test_a_difference_is_in_what_both_have() -> None:

@@ -50,11 +50,11 @@ RECORDS = [
 
 
 def test_a_cell_has_every_seed_of_its_row_in_order() -> None:
-    made = cell(BENCH, RECORDS, BENCH.rows[0], BENCH.columns[0], "tuned")
+    made = cell(RECORDS, BENCH.rows[0], BENCH.columns[0], "tuned")
     assert made is not None
     assert (made.seeds, made.values, made.mean) == ((100, 101), (2.0, 3.0), 2.5)
     assert made.interval == (2.0, 3.0)
-    assert cell(BENCH, RECORDS, BENCH.rows[3], BENCH.columns[0], "tuned") is None
+    assert cell(RECORDS, BENCH.rows[3], BENCH.columns[0], "tuned") is None
 
 
 def test_the_paper_its_settings_and_ours_are_columns_of_their_own() -> None:

@@ -42,12 +42,6 @@ def test_a_box_is_reached_from_its_middle_and_never_left(backend):
     assert SPACE.n == 3
 
 
-@pytest.mark.parametrize("space", [SPACE, Box((-1.0, -1.0), (1.0, 1.0))])
-def test_a_converter_is_the_same_for_one_shape(space):
-    action = np.random.default_rng(0).normal(0, 2, (4, space.n)).astype(np.float32)
-    np.testing.assert_array_equal(space.converter(4)(action), space.to_env(action))
-
-
 def test_a_fresh_policy_is_centred_with_a_deviation_of_one():
     policy = init_policy(SPEC, 1, 16, 2, True, jax.random.key(0))
     found = policy(jax.random.normal(jax.random.key(1), (50, 4)))

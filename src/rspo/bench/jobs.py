@@ -111,7 +111,7 @@ def finished(folder: Path) -> Record | None:
     return manifest.readable(store.read_json, path) if store.exists(path) else None
 
 
-def carry_out(task: Mapping[str, Any], quiet: bool = False) -> Record | None:
+def carry_out(task: Mapping[str, Any]) -> Record | None:
     """Run or resume the job, and save its record; None if it was interrupted."""
     from rspo import api
     from rspo.bench.measures import measured
@@ -123,9 +123,9 @@ def carry_out(task: Mapping[str, Any], quiet: bool = False) -> Record | None:
     if store.exists(folder / "run.json"):
         begun = check_same(folder, task["config"])
         more = config.iterations if config.iterations > begun["iterations"] else None
-        archive = api.resume(folder, iterations=more, quiet=quiet)
+        archive = api.resume(folder, iterations=more)
     else:
-        archive = api.discover(config.env, config=config, out=folder, quiet=quiet)
+        archive = api.discover(config.env, config=config, out=folder)
     if archive.interrupted:
         return None
     record = {**task["record"], **measured(folder, archive, task["domain"])}

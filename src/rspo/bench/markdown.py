@@ -58,7 +58,7 @@ def _group(
         for column in columns:
             if column.paper:
                 line.append(_printed(column.paper.get(row.key), column))
-            line += [shown_cell(cell(bench, records, row, column, of)) for of in shown or (TUNED,)]
+            line += [shown_cell(cell(records, row, column, of)) for of in shown or (TUNED,)]
         rows.append(line)
     return [f"## {name}\n"] * bool(name) + [table(head, rows), ""]
 
@@ -123,16 +123,14 @@ def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
     return ["Too few of the methods that the paper has numbers for are done to tell."]
 
 
-def seeds_of(
-    bench: Bench, records: Sequence[Record], of: str = TUNED
-) -> Iterator[tuple[str, Row, list[Record]]]:
-    """The runs of each environment and row, in the order of their seeds."""
+def seeds_of(bench: Bench, records: Sequence[Record]) -> Iterator[tuple[str, Row, list[Record]]]:
+    """The runs of each environment and row with tuned settings, in the order of their seeds."""
     for env in bench.envs:
         for row in bench.rows:
             runs = [
                 record
                 for record in records
-                if row.made(record) and record["env"] == env and settings_of(record) == of
+                if row.made(record) and record["env"] == env and settings_of(record) == TUNED
             ]
             if runs:
                 yield env, row, sorted(runs, key=lambda record: record["seed"])

@@ -37,7 +37,7 @@ def settings_of(record: Record) -> str:
     return PAPER if record["paper"] else TUNED
 
 
-def cell(bench: Bench, records: Sequence[Record], row: Row, column: Column, of: str) -> Cell | None:
+def cell(records: Sequence[Record], row: Row, column: Column, of: str) -> Cell | None:
     """The values of all seeds of a row in a column, with the settings `of` the paper or tuned."""
     runs = [
         record
@@ -55,7 +55,7 @@ def cell(bench: Bench, records: Sequence[Record], row: Row, column: Column, of: 
 def cells(bench: Bench, records: Sequence[Record]) -> list[Cell]:
     """All that there are."""
     found = [
-        cell(bench, records, row, column, of)
+        cell(records, row, column, of)
         for column in bench.columns
         for row in bench.rows
         for of in (TUNED, PAPER)

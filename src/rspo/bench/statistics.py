@@ -32,19 +32,17 @@ def bootstrap(
     scores: Scores,
     statistic: Callable[[Scores], np.ndarray | float] = aggregate,
     *,
-    level: float = LEVEL,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of a confidence interval by the stratified bootstrap: runs are drawn with
+    """The ends of the 95 % confidence interval by the stratified bootstrap: runs are drawn with
     replacement within each task, and the interval is between percentiles of the statistic."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     tasks = [np.ravel(task) for task in scores]
     drawn = [
         statistic([task[rng.integers(len(task), size=len(task))] for task in tasks])
         for _ in range(resamples)
     ]
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low, high = np.quantile(np.asarray(drawn, float), (tail, 1 - tail), axis=0)
     return low, high
 

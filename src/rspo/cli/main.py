@@ -220,12 +220,6 @@ def discover(arguments: list[str]) -> int:
     return finish(api.discover(config.env, config=config, out=out, log=options.log), out, own)
 
 
-def parse_discover(arguments: list[str]) -> tuple["Config", Path | None, str | None]:
-    """The configuration of a command, its folder, and where metrics go."""
-    config, options = read_discover(arguments)
-    return config, options.out, options.log
-
-
 def read_discover(arguments: list[str]) -> tuple["Config", Any]:
     """The configuration from flags, a configuration file and the preset, in this order of
     precedence; and the other flags."""

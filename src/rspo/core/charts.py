@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rspo.core import svg
-from rspo.core.lines import Line, Mark, chart
+from rspo.core.lines import Line, chart
 
 SCALE = (
     "00224e",
@@ -203,16 +203,14 @@ def bars(title: str, panels: Mapping[str, np.ndarray], axis: str) -> str:
 def lines(
     title: str,
     drawn: Sequence[Line],
-    marks: Sequence[Mark] = (),
     y_range: tuple[float, float] | None = None,
     x_label: str = "update",
-    width: int = 480,
-    height: int = 260,
 ) -> str:
     """Lines over a common axis, with a legend to the right; lines with the same label share an
     entry."""
+    width, height = 480, 260
     made = chart(
-        title, drawn, marks, y_range, key=True, x_label=x_label, width=width, height=height
+        title, drawn, y_range=y_range, key=True, x_label=x_label, width=width, height=height
     )
     key = [
         svg.group(width + 8, 12 + 20 * i, sample, svg.text(label, 26, 8))

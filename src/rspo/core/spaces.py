@@ -1,6 +1,5 @@
 """Action spaces: a choice among n, several choices at once, or real numbers between bounds."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,10 +27,6 @@ class Discrete(NamedTuple):
     def encode(self, action: Any) -> Any:
         """An action as `n` numbers that a network can read: one-hot."""
         return one_hot(action, self.n)
-
-    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
-        """`to_env` for NumPy arrays, as copies: an environment may write into what it gets."""
-        return np.copy
 
 
 class MultiDiscrete(NamedTuple):
@@ -62,10 +57,6 @@ class MultiDiscrete(NamedTuple):
         xp = action.__array_namespace__()
         each = [one_hot(action[..., i], size) for i, size in enumerate(self.sizes)]
         return xp.concat(each, axis=-1)
-
-    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
-        """`to_env` for NumPy arrays, as copies: an environment may write into what it gets."""
-        return np.copy
 
 
 class Box(NamedTuple):
@@ -108,16 +99,6 @@ class Box(NamedTuple):
     def encode(self, action: Any) -> Any:
         """An action as `n` numbers that a network can read: as it is, in the policy's units."""
         return action
-
-    def converter(self, rows: int) -> Callable[[np.ndarray], np.ndarray]:
-        """`to_env` for NumPy arrays [rows, n], called repeatedly: with little overhead."""
-        low, high, middle, half = (
-            np.ascontiguousarray(np.broadcast_to(x, (rows, self.n))) for x in self.scale
-        )
-        maximum, minimum = np.maximum, np.minimum
-        if (middle == 0).all() and (half == 1).all():
-            return lambda action: minimum(maximum(action, low), high)
-        return lambda action: minimum(maximum(middle + half * action, low), high)
 
 
 def one_hot(choice: Any, n: int) -> Any:

@@ -70,10 +70,10 @@ class _Table(NamedTuple):
     follow: np.ndarray  # [own cell, light's, L] the probability of stepping on the light
 
 
-def examine(play: Probabilities, env: Escalation | None = None, horizon: int | None = None) -> Pair:
+def examine(play: Probabilities) -> Pair:
     """Two agents that play `play`, and the best response to it."""
-    env = Escalation() if env is None else env
-    horizon = env.spec.horizon if horizon is None else horizon
+    env = Escalation()
+    horizon = env.spec.horizon
     table = _tabulate(play, horizon)
     lengths, unbroken = _lengths(table, horizon)
     value, best = (_start(_values(env, horizon, table, own)) for own in (table, None))

@@ -244,13 +244,6 @@ def heatmap_in(stats: Mapping[str, float]) -> np.ndarray:
     return np.array([[stats.get(f"meet({x},{y})", 0.0) for x in range(SIZE)] for y in range(SIZE)])
 
 
-def place_in(stats: Mapping[str, float]) -> tuple[int, int] | None:
-    """The cell (x, y) on which the agents meet most; None if they never do."""
-    heatmap = heatmap_in(stats)
-    y, x = divmod(int(heatmap.argmax()), SIZE)
-    return (x, y) if heatmap.any() else None
-
-
 def count_places(found: Iterable[Descriptor]) -> int:
     """How many differ in name or, if they wait, in place: their heat maps overlap by less than
     half with each one counted before. Apple and Chase have no place, and policies without a clear

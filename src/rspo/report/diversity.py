@@ -10,7 +10,7 @@ from rspo.report.words import flat
 
 
 def matrix(
-    run: RunFolder, cards: list[dict[str, Any]]
+    cards: list[dict[str, Any]],
 ) -> list[tuple[dict[str, Any], list[dict[str, Any] | None]]]:
     """One row per policy, one column per earlier one; None where they were not compared."""
     rows = []

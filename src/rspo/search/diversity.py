@@ -8,10 +8,9 @@ are part of the result. Definitions: docs/diversity.md.
 Plain NumPy; axes M policies, S states, D action dimensions or choices.
 """
 
-import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -68,9 +67,6 @@ class PopulationDiversity:
             f"{self.scale:g}, "
             f"{self.policies} policies on {self.states} states from {self.source})"
         )
-
-    def json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 def population_diversity(

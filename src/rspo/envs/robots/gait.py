@@ -5,9 +5,8 @@ Definitions and thresholds: docs/gaits.md. The name that a person reads is built
 in `gait_name.py`.
 """
 
-import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,8 @@ STILL = math.radians(2)
 """Joints that stray less from their mean (root mean square) do not make strides."""
 PERIODIC = 0.4
 """Minimum autocorrelation at a lag of one stride, or the motion has no stride."""
+START_UP = 0.25
+"""The first fraction of a recording, in which a robot gets going."""
 FINER = 16
 """Lags of the autocorrelation between two moments."""
 EQUAL_PEAK = 0.9
@@ -77,13 +78,9 @@ class Gait:
     def stride_length(self) -> float | None:
         return self.speed / self.stride_frequency if self.stride_frequency else None
 
-    def json(self) -> str:
-        return json.dumps(asdict(self))
 
-
-def describe(robot: Linkage, skip: float = 0.25) -> Gait:
-    """Measure the gait of a recording, without its first fraction `skip`, in which a robot gets
-    going."""
+def describe(robot: Linkage, skip: float = START_UP) -> Gait:
+    """Measure the gait of a recording, without its first fraction `skip`."""
     if not 0 <= skip < 1:
         raise InputError(
             f"skip is {skip}; give the share of the recording to leave out, from 0 to below 1."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rspo.core import svg
-from rspo.envs.robots.gait import TOUCH, Gait, describe
+from rspo.envs.robots.gait import START_UP, TOUCH, Gait, describe
 from rspo.envs.robots.linkage import Array, Linkage, far_to_near
 from rspo.errors import InputError
 
@@ -57,9 +57,7 @@ class Shots:
         return sorted(moment for moment in back if 0 <= moment < frame)
 
 
-def shots(
-    robot: Linkage, gait: Gait, frames: int = 8, strides: float = 2, skip: float = 0.25
-) -> Shots:
+def shots(robot: Linkage, gait: Gait, frames: int = 8, strides: float = 2) -> Shots:
     """Up to `frames` moments over `strides` strides, from the first landing after the start-up.
     Frames are a whole number of moments apart, so that they are equally spaced; without strides
     they cover the recording, at most two seconds."""
@@ -69,7 +67,7 @@ def shots(
             "some strides."
         )
     length = len(robot.ends)
-    start = min(int(length * skip), length - 1)
+    start = min(int(length * START_UP), length - 1)
     seconds = strides / gait.stride_frequency if gait.stride_frequency else 2.0
     wanted = min(seconds / robot.dt, length - start)
     down = np.asarray((robot.clearance[:, np.asarray(robot.is_foot)] <= TOUCH).any(1))

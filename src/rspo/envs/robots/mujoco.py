@@ -6,7 +6,6 @@ vectorised over the batch too.
 """
 
 import abc
-import copy
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -103,20 +102,15 @@ class Mujoco(HostEnv):
             name if type(self) is Mujoco and fall == "end" else None
         )  # other processes can make only this variant
         self.mujoco = _engine()
-        self._model = _load(self.mujoco, _assets() / self.robot.xml)
-        self._model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
-        low, high = self._model.actuator_ctrlrange.astype(np.float32).T.tolist()
+        self.model = _load(self.mujoco, _assets() / self.robot.xml)
+        self.model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
+        low, high = self.model.actuator_ctrlrange.astype(np.float32).T.tolist()
         obs = self.batch(1).reset(np.zeros(1, int), np.zeros(1, int))
         self._spec = Spec(obs.shape[-1], Box(tuple(low), tuple(high)), HORIZON)
 
     @property
     def spec(self) -> Spec:
         return self._spec
-
-    @property
-    def model(self) -> Any:
-        """A copy of the engine's model of the robot: changes to it affect no simulation."""
-        return copy.copy(self._model)
 
     def batch(self, size: int) -> "Simulations":
         return (WholeBody if self.robot.whole_body else Planar)(self, size)
@@ -151,7 +145,7 @@ class Mujoco(HostEnv):
 
     def photographs(self, strategies: Mapping[str, Played]) -> Mapping[str, bytes]:
         """The frames of the strips, by MuJoCo."""
-        taken = photographs(self._model, [one.robot for one in self._portraits(strategies)])
+        taken = photographs(self.model, [one.robot for one in self._portraits(strategies)])
         return {f"{number:03d}-gait.png": picture for number, picture in enumerate(taken)}
 
     def _portraits(self, strategies: Mapping[str, Played]) -> list[Portrait]:
@@ -168,13 +162,13 @@ class Mujoco(HostEnv):
 
     def _linkage(self, qpos: np.ndarray) -> Linkage:
         """Of positions [T, nq]."""
-        return linkage(self._model, qpos, self._model.opt.timestep * self.robot.frame_skip)
+        return linkage(self.model, qpos, self.model.opt.timestep * self.robot.frame_skip)
 
     @cached_property
     def _order(self) -> np.ndarray:
         """Capsules from far to near in the starting pose; the order is fixed, so that each keeps
         its place."""
-        return far_to_near(self._linkage(self._model.qpos0[None]))
+        return far_to_near(self._linkage(self.model.qpos0[None]))
 
 
 class Seen(NamedTuple):
@@ -194,14 +188,14 @@ class Simulations(Instances):
         # read, the data is persistent, or values that a call does not compute would come from
         # another simulation.
         self.engine = env.mujoco.batch.Batch(
-            env._model, size, nthread=1, persistent=self.robot.whole_body
+            env.model, size, nthread=1, persistent=self.robot.whole_body
         )
         self.start = self.engine.state[0].copy()
         self.qpos, self.qvel, self.ctrl = (
             self.engine.bind(name) for name in ("qpos", "qvel", "ctrl")
         )
         self.dt = np.array(
-            env._model.opt.timestep * self.robot.frame_skip
+            env.model.opt.timestep * self.robot.frame_skip
         )  # NumPy is slower with a Python number
         self.x = np.zeros(size)  # position of each after its last step
         self.never, self.always = np.zeros(size, bool), np.ones(size, bool)
@@ -296,10 +290,10 @@ class WholeBody(Simulations):
 
     def __init__(self, env: Mujoco, size: int) -> None:
         super().__init__(env, size)
-        self.mujoco, self.model = env.mujoco, env._model
+        self.mujoco, self.model = env.mujoco, env.model
         names = ("xipos", "cinert", "cvel", "qfrc_actuator")
         self.xipos, self.cinert, self.cvel, self.qfrc_actuator = map(self.engine.bind, names)
-        self.one = env.mujoco.MjData(env._model)
+        self.one = env.mujoco.MjData(env.model)
         self.cfrc_ext = np.zeros((size, *self.one.cfrc_ext.shape))
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
