@@ -41,7 +41,8 @@ class _Watch:
         self.asked = self.known = self.twice = False
         self.first = 0.0
         self.ends = os.pipe()
-        os.set_blocking(self.ends[1], False)
+        if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12
+            os.set_blocking(self.ends[1], False)
         self.before = {number: signal.signal(number, self._note) for number in _not_ignored(names)}
         self.wakeup = signal.set_wakeup_fd(self.ends[1], warn_on_full_buffer=False)
         self.thread = threading.Thread(target=self._listen, name="rspo-signals", daemon=True)
@@ -85,9 +86,15 @@ class _Watch:
             end_at_once()
         else:
             self.twice = True
-            signal.pthread_kill(
-                threading.main_thread().ident or 0, signal.SIGINT
-            )  # to be delivered again, now known
+            _signal_main()  # the handler runs again, and raises this time
+
+
+def _signal_main() -> None:
+    """Ctrl-C once more, for the main thread."""
+    if hasattr(signal, "pthread_kill"):  # also wakes it from a system call
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)
 
 
 _watch: _Watch | None = None
@@ -152,6 +159,8 @@ def results(futures: Sequence[Future[T]]) -> list[T]:
 def wait_to_read(pipe: Any) -> None:
     """Wait until there is something to read, or a stop is requested."""
     check()
+    if os.name == "nt":  # select takes only sockets there: a stop waits for the answer
+        return
     while not select.select([pipe], [], [], POLL)[0]:
         check()
 

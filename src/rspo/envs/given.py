@@ -5,6 +5,7 @@ for a message.
 """
 
 import contextlib
+import os
 import traceback
 import warnings
 import weakref
@@ -302,11 +303,9 @@ def in_short(error: BaseException) -> str:
 def place_of(error: BaseException) -> str:
     """Where the environment's code raised, such as `maze.py, line 12`."""
     frames = traceback.extract_tb(_own_frames(error) or error.__traceback__)
-    return (
-        f"{printable(frames[-1].filename.rpartition('/')[2])}, line {frames[-1].lineno}"
-        if frames
-        else "unknown"
-    )
+    if not frames:
+        return "unknown"
+    return f"{printable(os.path.basename(frames[-1].filename))}, line {frames[-1].lineno}"
 
 
 def _own_frames(error: BaseException) -> Any:

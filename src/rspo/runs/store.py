@@ -217,6 +217,8 @@ def is_leftover(name: str, of: str = "") -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` survive a power cut."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
