@@ -391,7 +391,7 @@ def finish(archive: "Archive", out: Path, own: str | None = None) -> int:
         _say(f"Pictures: {', '.join(map(str, pictures))}")
     config, watch = archive.config, ""
     world = adapt(own, config.horizon) if own else make(config.env, config.horizon)
-    if world.drawable or getattr(world, "filmed", False):
+    if world.drawable or world.filmed:
         film = "" if world.drawable else " --gif strategy-0.gif"
         watch = f" Watch one with: rspo play {shlex.quote(str(out))} 0{film}{again}"
     _say(f"Kept in {out}.{watch}")

@@ -111,6 +111,20 @@ class World:
         """Whether `scene` is implemented."""
         return type(self).scene is not World.scene
 
+    @property
+    def filmed(self) -> bool:
+        """Whether it has a `camera`."""
+        return False
+
+    @property
+    def pace(self) -> float | None:
+        """Steps per second at which it should be shown, if it says so."""
+        return None
+
+    def camera(self) -> "Camera":
+        """A new camera."""
+        raise NotImplementedError
+
 
 class Env(eqx.Module, World):
     """The base of a JAX environment; implement `spec`, `reset` and `step`."""
@@ -199,20 +213,6 @@ class HostEnv(World, abc.ABC):
     @abc.abstractmethod
     def batch(self, size: int) -> Instances:
         """New instances, yet to be reset."""
-
-    @property
-    def filmed(self) -> bool:
-        """Whether it has a `camera`."""
-        return False
-
-    @property
-    def pace(self) -> float | None:
-        """Steps per second at which it should be shown, if it says so."""
-        return None
-
-    def camera(self) -> Camera:
-        """A new camera."""
-        raise NotImplementedError
 
     @property
     def most_lanes(self) -> int | None:

@@ -5,11 +5,11 @@ from collections.abc import Collection
 import numpy as np
 
 from rspo.core.types import Trajectory
-from rspo.envs.base import Camera, HostEnv
+from rspo.envs.base import AnyEnv, Camera
 
 
 def film(
-    env: HostEnv, camera: Camera, played: Trajectory, n: int, moments: Collection[int]
+    env: AnyEnv, camera: Camera, played: Trajectory, n: int, moments: Collection[int]
 ) -> list[np.ndarray]:
     """Replay episode n of a recorded trajectory (NumPy) from its seed and actions: what the camera
     sees after the numbers of actions in `moments`. It ends with the episode, perhaps earlier if

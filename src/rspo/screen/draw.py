@@ -12,7 +12,7 @@ import numpy as np
 from rspo.core import svg
 from rspo.core.roles import STRIPS
 from rspo.core.types import Shape
-from rspo.envs.base import AnyEnv, HostEnv, at
+from rspo.envs.base import AnyEnv, at
 from rspo.envs.given import own_code
 from rspo.errors import InputError
 from rspo.rollout.collector import collector
@@ -43,8 +43,7 @@ def record(
     env: AnyEnv, strategy: Strategy, episodes: int, seed: int, greedy: bool
 ) -> list[Episode]:
     """Play and record what to show; the same seed gives every strategy the same starts."""
-    filmed = isinstance(env, HostEnv) and env.filmed
-    if not env.drawable and not filmed:
+    if not env.drawable and not env.filmed:
         raise InputError(
             f"There is no drawing of {env.title}; report.html in the run folder shows what it "
             "observes."
@@ -52,13 +51,13 @@ def record(
     key = jax.random.key(seed)
     with collector(env) as collect:
         played = jax.device_get(collect(strategy.policy, episodes, key, greedy=greedy, record=True))
-    if isinstance(env, HostEnv) and not env.drawable:
+    if not env.drawable:
         return _filmed(env, played, episodes)
     with own_code(env.title, "its scene"):
         return [_episode(env, played, n) for n in range(episodes)]
 
 
-def _filmed(env: HostEnv, played: Any, episodes: int) -> list[Episode]:
+def _filmed(env: AnyEnv, played: Any, episodes: int) -> list[Episode]:
     with own_code(env.title, "its render"):
         camera = env.camera()
         try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rspo.core.types import Shape
-from rspo.envs.base import AnyEnv, HostEnv
+from rspo.envs.base import AnyEnv
 from rspo.errors import InputError
 from rspo.screen import draw
 from rspo.screen.draw import Episode
@@ -30,10 +30,9 @@ def play(
 ) -> str:
     """Show episodes of each strategy, by default at the environment's own pace; returns a sentence
     on what was written, if there is a file."""
-    pace = env.pace if isinstance(env, HostEnv) else None
-    speed = (pace or USUAL) if speed is None else speed
+    speed = (env.pace or USUAL) if speed is None else speed
     _check(path, episodes, seed, speed)
-    if not env.drawable and isinstance(env, HostEnv) and env.filmed:
+    if env.filmed and not env.drawable:
         _check_film(env, path)
     played = [draw.record(env, one, episodes, seed, greedy) for one in strategies]
     if path is None:
@@ -51,7 +50,7 @@ def play(
     return f"Wrote {counted(count, 'moment')} to {path}"
 
 
-def _check_film(env: HostEnv, path: Path | None) -> None:
+def _check_film(env: AnyEnv, path: Path | None) -> None:
     if path is None or path.suffix.lower() == ".svg":
         raise InputError(
             f"{env.title} shows itself in pictures, which neither a terminal nor --svg can show: "

@@ -10,7 +10,7 @@ import numpy as np
 from rspo.core.png import strip
 from rspo.core.types import Trajectory
 from rspo.envs import decoration
-from rspo.envs.base import AnyEnv, HostEnv
+from rspo.envs.base import AnyEnv
 from rspo.rollout.filming import film
 
 FILMED = 2  # of the greedy episodes, and of the sampled ones
@@ -27,7 +27,7 @@ def films(
     """Frames of the first episodes of each trajectory (recorded, NumPy); none where an environment
     has its own drawing, or does not render."""
     nothing: list[list[Film | None]] = [[None] * len(each) for each in moments]
-    if not isinstance(env, HostEnv) or not env.filmed or env.drawable:
+    if not env.filmed or env.drawable:
         return nothing
     if any(trajectory.seeds is None for trajectory in trajectories):
         return nothing
