@@ -10,10 +10,11 @@ import numpy as np
 
 from rspo.core.types import Spec
 from rspo.envs import given
+from rspo.envs.adapters.adapted import Adapted, Made
 from rspo.envs.adapters.cameras import Way, can_render, without_greeting
 from rspo.envs.adapters.observations import Observed
 from rspo.envs.adapters.spaces import action_space, bounds_of, check_module, named, native_action
-from rspo.envs.base import Camera, HostEnv, HostStep, Instances
+from rspo.envs.base import HostStep, Instances
 from rspo.errors import InputError
 
 
@@ -80,7 +81,7 @@ def _copier(env: Any) -> Callable[[], Any]:
     )
 
 
-class GymEnv(HostEnv):
+class GymEnv(Made):
     """Environments that `factory` makes. `horizon` is the length of an episode; by default their
     own time limit. `render` makes one with the render mode `rgb_array`, where `factory` and
     `gymnasium.make` cannot; `obs_names` and `action_names` label observations and actions in
@@ -112,47 +113,11 @@ class GymEnv(HostEnv):
         self._action_names = tuple(action_names) or named(probe, "action_names")
         self._way: Way | None = _renderer(probe, factory, render)
         self._pace = probe.metadata.get("render_fps")
-        self.entry_point = getattr(
-            probe.spec, "entry_point", None
-        )  # its Gymnasium id, if it has one
+        self.entry_point = getattr(probe.spec, "entry_point", None)
         probe.close()
 
-    @property
-    def spec(self) -> Spec:
-        return self._spec
-
-    @property
-    def title(self) -> str:
-        return self.name or self._title
-
-    @property
-    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        return self._bounds
-
-    @property
-    def obs_names(self) -> Sequence[str]:
-        return self._obs_names
-
-    @property
-    def action_names(self) -> Sequence[str]:
-        return self._action_names
-
-    def batch(self, size: int) -> "GymInstances":
-        return GymInstances([self.factory() for _ in range(size)], self.observed)
-
-    @property
-    def filmed(self) -> bool:
-        return self._way is not None
-
-    @property
-    def pace(self) -> float | None:
-        return self._pace
-
-    def camera(self) -> Camera:
-        assert self._way is not None
-        without_greeting()
-        env = self._way()
-        return Camera(GymInstances([env], self.observed), env.render, env.close)
+    def instances(self, envs: list[Any]) -> "GymInstances":
+        return GymInstances(envs, self.observed)
 
 
 def _renderer(probe: Any, factory: Way, render: Way | None) -> Way | None:
@@ -194,7 +159,7 @@ class GymInstances(Instances):
         return HostStep(seen, reward[:, None], terminated, truncated)
 
 
-class GymVector(HostEnv):
+class GymVector(Adapted):
     """A vector environment as is: its number of environments is fixed, and it may have its own
     processes."""
 
@@ -211,18 +176,7 @@ class GymVector(HostEnv):
         actions = action_space(vector.single_action_space, whose)
         self._spec = Spec(self.observed.size, actions, horizon)
         self._bounds = bounds_of([self.observed])
-
-    @property
-    def spec(self) -> Spec:
-        return self._spec
-
-    @property
-    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        return self._bounds
-
-    @property
-    def title(self) -> str:
-        return self._title
+        self._obs_names = self.observed.names
 
     @property
     def most_lanes(self) -> int:
@@ -234,10 +188,6 @@ class GymVector(HostEnv):
 
     def batch(self, size: int) -> "GymLanes":
         return GymLanes(self.vector, self.observed)
-
-    @property
-    def obs_names(self) -> Sequence[str]:
-        return self.observed.names
 
 
 class GymLanes(Instances):

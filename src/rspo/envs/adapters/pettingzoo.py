@@ -10,10 +10,11 @@ import numpy as np
 
 from rspo.core.types import Spec
 from rspo.envs import given
+from rspo.envs.adapters.adapted import Made
 from rspo.envs.adapters.cameras import can_render, without_greeting
 from rspo.envs.adapters.observations import Observed
 from rspo.envs.adapters.spaces import action_space, bounds_of, check_module, named, native_action
-from rspo.envs.base import Camera, HostEnv, HostStep, Instances
+from rspo.envs.base import HostStep, Instances
 from rspo.errors import InputError
 
 
@@ -55,7 +56,7 @@ def from_object(env: Any, horizon: int | None = None) -> "ParallelWorld":
     return ParallelWorld(lambda: copy.deepcopy(env), horizon)
 
 
-class ParallelWorld(HostEnv):
+class ParallelWorld(Made):
     """Environments that `factory` makes. `horizon` is the length of an episode; by default their
     `max_cycles`. `render` makes one with the render mode `rgb_array`, where `factory` cannot;
     `obs_names` and `action_names` label observations and actions in reports."""
@@ -93,42 +94,8 @@ class ParallelWorld(HostEnv):
         self._pace = probe.metadata.get("render_fps")
         probe.close()
 
-    @property
-    def spec(self) -> Spec:
-        return self._spec
-
-    @property
-    def title(self) -> str:
-        return self.name or self._title
-
-    @property
-    def bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        return self._bounds
-
-    @property
-    def obs_names(self) -> Sequence[str]:
-        return self._obs_names
-
-    @property
-    def action_names(self) -> Sequence[str]:
-        return self._action_names
-
-    def batch(self, size: int) -> "Worlds":
-        return Worlds([self.factory() for _ in range(size)], self)
-
-    @property
-    def filmed(self) -> bool:
-        return self._way is not None
-
-    @property
-    def pace(self) -> float | None:
-        return self._pace
-
-    def camera(self) -> Camera:
-        assert self._way is not None
-        without_greeting()
-        world = self._way()
-        return Camera(Worlds([world], self), world.render, world.close)
+    def instances(self, envs: list[Any]) -> "Worlds":
+        return Worlds(envs, self)
 
 
 def _check_alike(
