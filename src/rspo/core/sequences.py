@@ -37,6 +37,14 @@ def time_first(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 1, 0), tree)
 
 
+def score_function(policy: Any, samples: Samples, coefficient: float) -> Array:
+    """`coefficient` times the mean of log pi(a_t | s_t) times `samples.extra`: its gradient is that
+    of the expected extra, by the score function."""
+    log_prob = replayed(policy, samples).log_prob(samples.action)
+    count = jnp.maximum(samples.counted.sum(), 1)
+    return coefficient * (log_prob * samples.extra * samples.counted).sum() / count
+
+
 def replayed(policy: Any, samples: Samples) -> Distribution:
     """The policy's distribution at each of these steps [B], or at [B, T] of whole episodes for one
     with memory, which replays its own memory of them: the same axes."""

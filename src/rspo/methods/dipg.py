@@ -22,7 +22,7 @@ from jax import Array
 
 from rspo.core.members import each_member
 from rspo.core.policies import Policy
-from rspo.core.sequences import replayed
+from rspo.core.sequences import score_function
 from rspo.core.settings import Count, Positive
 from rspo.core.types import Samples, Spec, Trajectory
 from rspo.methods.base import Method, Score, Settings, Setup
@@ -94,12 +94,8 @@ class DIPG(Method):
     def loss(
         self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
     ) -> Array:
-        return each_member(self._own_loss, policies, minibatch).sum()
-
-    def _own_loss(self, policy: Policy, samples: Samples) -> Array:
-        log_prob = replayed(policy, samples).log_prob(samples.action)
-        count = jnp.maximum(samples.counted.sum(), 1)
-        return self.coefficient * (log_prob * samples.extra * samples.counted).sum() / count
+        one = lambda policy, samples: score_function(policy, samples, self.coefficient)
+        return each_member(one, policies, minibatch).sum()
 
     def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
         return each_member(_of_the_run, states, rivals.memory.coordinates, rivals.mask)

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 from jax import Array
 
 from rspo.core.members import each_member
 from rspo.core.policies import Policy
-from rspo.core.sequences import replayed
+from rspo.core.sequences import score_function
 from rspo.core.types import Samples, Trajectory
 from rspo.methods.base import Kind, Method, Plan, Score, Settings
 from rspo.methods.references import References
@@ -50,10 +49,6 @@ class PBTCE(Method):
     def loss(
         self, states: Any, policies: Policy, minibatch: Samples, rivals: References, key: Array
     ) -> Array:
-        return each_member(self._own_loss, policies, minibatch).sum()
-
-    def _own_loss(self, policy: Policy, samples: Samples) -> Array:
-        """-beta / n * mean of log pi_i(a) * sum_j -log pi_j(a)."""
-        log_prob = replayed(policy, samples).log_prob(samples.action)
-        count = jnp.maximum(samples.counted.sum(), 1)
-        return -self.beta * (log_prob * samples.extra * samples.counted).sum() / count
+        """Of each member -beta / n * mean of log pi_i(a) * sum_j -log pi_j(a)."""
+        one = lambda policy, samples: score_function(policy, samples, -self.beta)
+        return each_member(one, policies, minibatch).sum()
