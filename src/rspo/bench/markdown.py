@@ -1,7 +1,8 @@
 """A bench as Markdown: the numbers beside the paper's, whether the ranking agrees, every run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from rspo.bench.naming import LEGEND, shown_names
 from rspo.bench.record import Record
 from rspo.bench.results import (
     PAPER,
@@ -134,6 +135,21 @@ def seeds_of(bench: Bench, records: Sequence[Record]) -> Iterator[tuple[str, Row
             ]
             if runs:
                 yield env, row, sorted(runs, key=lambda record: record["seed"])
+
+
+def every_name(where: str, what: str) -> Callable[[Bench, Sequence[Record]], str]:
+    """Details of a bench: the names of all policies, where `where` is the kind of environment."""
+
+    def details(bench: Bench, records: Sequence[Record]) -> str:
+        rows = [
+            [env, row.name, str(run["seed"]), "; ".join(map(shown_names, run["strategies"]))]
+            for env, row, runs in seeds_of(bench, records)
+            for run in runs
+        ]
+        head = [where, "method", "seed", f"{what} in the order of the iterations"]
+        return f"## Every policy\n\n{LEGEND}\n\n{table(head, rows)}"
+
+    return details
 
 
 def _missing(bench: Bench, records: Sequence[Record]) -> list[str]:

@@ -6,8 +6,8 @@ from functools import partial
 from statistics import mean
 
 from rspo.bench import figures
-from rspo.bench.markdown import seeds_of, table
-from rspo.bench.naming import LEGEND, counted, shown_names
+from rspo.bench.markdown import every_name, seeds_of, table
+from rspo.bench.naming import counted
 from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, PaperNumber, Quick, Row
 
@@ -101,16 +101,6 @@ def _greedy(bench: Bench, records: Sequence[Record]) -> str:
     return f"## Greedy returns of every policy\n\n{table(head, rows)}"
 
 
-def _names(bench: Bench, records: Sequence[Record]) -> str:
-    rows = [
-        [env, row.name, str(run["seed"]), "; ".join(map(shown_names, run["strategies"]))]
-        for env, row, runs in seeds_of(bench, records)
-        for run in runs
-    ]
-    head = ["robot", "method", "seed", "gaits in the order of the iterations"]
-    return f"## Every policy\n\n{LEGEND}\n\n{table(head, rows)}"
-
-
 def _return_columns(robot: str) -> list[Column]:
     theirs = PAPER_RETURNS[robot]
     each = [
@@ -184,7 +174,7 @@ ROBOT_BENCHES = (
             "Gaits that greedy and sampled episodes both show, without failed policies "
             "(docs/gaits.md). The paper shows pictures and no counts."
         ),
-        details=_names,
+        details=every_name("robot", "gaits"),
         steps=STEPS,
         quick=QUICK,
     ),

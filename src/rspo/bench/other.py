@@ -1,12 +1,11 @@
 """Point, StarCraft's two maps, and the comparison with an evolutionary method."""
 
-from collections.abc import Sequence
 from functools import partial
 
 from rspo.bench import escalation, figures, four_goals
-from rspo.bench.markdown import seeds_of, table
+from rspo.bench.markdown import every_name
 from rspo.bench.mujoco import diversity
-from rspo.bench.naming import LEGEND, best_return, counted, shown_names
+from rspo.bench.naming import best_return, counted
 from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, Quick, Row
 
@@ -77,16 +76,6 @@ def _won(record: Record, iteration: int) -> float | None:
     return None if share is None else 100.0 * share
 
 
-def _names(bench: Bench, records: Sequence[Record]) -> str:
-    rows = [
-        [env, row.name, str(run["seed"]), "; ".join(map(shown_names, run["strategies"]))]
-        for env, row, runs in seeds_of(bench, records)
-        for run in runs
-    ]
-    head = ["map", "method", "seed", "strategies in the order of the iterations"]
-    return f"## Every policy\n\n{LEGEND}\n\n{table(head, rows)}"
-
-
 SMAC_BENCHES = (
     Bench(
         name="smac-strategies",
@@ -105,7 +94,7 @@ SMAC_BENCHES = (
             "have one name and it is not judged a failure. The paper counts 4 policies of RSPO in "
             "4 iterations, and finds six on 2c_vs_64zg in six."
         ),
-        details=_names,
+        details=every_name("map", "strategies"),
         quick=SMAC_QUICK,
     ),
     Bench(
