@@ -23,7 +23,8 @@ from rspo.core.devices import use_cores
 from rspo.methods.base import Method, Plan
 from rspo.presets import preset
 from rspo.registry import METHODS, make
-from rspo.rollout.collector import Collector, collector
+from rspo.rollout.base import Collector
+from rspo.rollout.collector import collector
 from rspo.search.archive import Archive
 from rspo.search.loop import Tools
 

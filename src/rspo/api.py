@@ -26,7 +26,8 @@ from rspo.presets import preset
 from rspo.registry import OWN, has_name, is_own, make
 from rspo.report import write_report
 from rspo.rollout.adapt import adapt, called
-from rspo.rollout.collector import Collector, collector
+from rspo.rollout.base import Collector
+from rspo.rollout.collector import collector
 from rspo.runs.logs import check_log, logging
 from rspo.runs.run import Run
 from rspo.screen.view import View

@@ -18,7 +18,7 @@ from rspo.core.types import Samples, Trajectory
 from rspo.learn import ppo
 from rspo.methods.base import Learner, Method, Setup, TrainState
 from rspo.methods.references import Measure, References, live_rivals
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 
 
 def init_state(setup: Setup, method: Method, settings: PPO, keys: Array) -> TrainState:

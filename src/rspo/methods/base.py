@@ -21,7 +21,7 @@ from rspo.core.learning import PPO
 from rspo.core.policies import Normalizer, Policy
 from rspo.core.types import Samples, Spec, Trajectory
 from rspo.methods.references import References
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 
 Stream = Literal["episodic", "settled", "endless"]
 """When a stream of rewards ends: with its episode, bootstrapping where that is truncated; with its

@@ -40,7 +40,7 @@ from rspo.methods.actor_critic import (
 from rspo.methods.base import Kind, Learner, Method, Need, Plan, Settings, Setup, TrainState
 from rspo.methods.elites import NOTHING, Elites, cells_of, isoline, no_elites
 from rspo.methods.references import References
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 
 GENERATIONS = 16  # whose samples the buffer holds
 # Candidates are nearly deterministic, unlike PPO's first policies: their weights are random, so

@@ -33,7 +33,7 @@ from rspo.envs.base import Tables
 from rspo.methods.base import Kind, Learner, Method, Plan, Settings, Setup, TrainState
 from rspo.methods.lanczos import Spectrum, lanczos
 from rspo.methods.references import References
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 
 
 class Ride(eqx.Module):

@@ -29,7 +29,7 @@ from rspo.core.types import Padding, Trajectory, View
 from rspo.envs.base import HostEnv, Instances
 from rspo.envs.given import own_code, warn_outside
 from rspo.errors import InputError
-from rspo.rollout.collector import Acting, Collector, Function, S, stacked
+from rspo.rollout.base import Acting, Collector, Function, S
 from rspo.rollout.patience import Signs, watching
 from rspo.rollout.play import Record, Share, Stopped, play
 from rspo.rollout.worker import Player, to_bytes
@@ -146,7 +146,7 @@ class HostCollector(Collector):
                 data = play(jax.device_get(state), keys)
                 state, metrics = learn(state, learn_from, placed(data), learn_keys)
                 table.append(metrics)
-            return state, stacked(table)
+            return state, jax.tree.map(lambda *column: np.stack(column), *jax.device_get(table))
 
         return advance
 

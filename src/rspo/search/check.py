@@ -108,13 +108,13 @@ def _jax_problems(env: Env) -> list[str]:
     import jax
 
     from rspo.core.policies import uniform_policy
-    from rspo.rollout.collector import JaxCollector
+    from rspo.rollout.collector import collector
 
     if problems := _shape_problems(env):
         return problems
     space = env.spec.action_space
     with own_code(env.title, "playing it", "trained in"):
-        collect, random = JaxCollector(env), uniform_policy(space)
+        collect, random = collector(env), uniform_policy(space)
         play = collect.program(lambda key: collect(random, EPISODES, key, record=True))
         played = jax.device_get(play(jax.random.key(0)))
     problems = _number_problems(played.obs, played.reward)

@@ -28,7 +28,8 @@ from rspo.methods.base import Kind, Method, Score, Stream
 from rspo.methods.references import References
 from rspo.registry import METHODS
 from rspo.rollout.adapt import adapt
-from rspo.rollout.collector import Collector, collector
+from rspo.rollout.base import Collector
+from rspo.rollout.collector import collector
 from rspo.search.archive import Archive
 from rspo.search.check import NEEDS, check_needs
 from rspo.search.loop import Tools, keys, setup_of

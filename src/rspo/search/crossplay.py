@@ -18,7 +18,7 @@ from jax import Array
 from rspo.core import interrupt, members
 from rspo.core.distributions import Distribution
 from rspo.core.types import View
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 from rspo.search.archive import Strategy
 
 STREAM = 2**31 + 1  # random stream, unlike those of iterations and first weights

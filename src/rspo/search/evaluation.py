@@ -15,7 +15,7 @@ from rspo.core.policies import Policy
 from rspo.core.types import Padding, Trajectory
 from rspo.envs.decoration import described
 from rspo.methods.references import Measure, References, automatic_threshold
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 from rspo.search.recording import Recording, record
 
 

@@ -23,7 +23,7 @@ from rspo.errors import DivergedError
 from rspo.learn.trainer import Trainer, make_learner, make_trainer
 from rspo.methods.base import Plan, Setup, TrainState
 from rspo.methods.references import References
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 from rspo.search.archive import Archive, Strategy, capacity
 from rspo.search.evaluation import make_evaluator, make_threshold
 from rspo.search.judge import Verdict, judge

@@ -9,7 +9,7 @@ from rspo.core import charts, interrupt
 from rspo.core.types import Played, Trajectory
 from rspo.envs import decoration
 from rspo.envs.base import AnyEnv
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 from rspo.search.archive import Archive, Strategy
 from rspo.search.crossplay import CrossPlay, name_of
 from rspo.search.evaluation import greedy_episodes

@@ -14,7 +14,7 @@ from rspo.core.distributions import Categorical, Gaussian, MultiCategorical
 from rspo.core.spaces import Box
 from rspo.core.types import Trajectory
 from rspo.methods.references import Measure, cross_entropy
-from rspo.rollout.collector import Collector
+from rspo.rollout.base import Collector
 from rspo.search.archive import Strategy
 from rspo.search.diversity import (
     Categoricals,
