@@ -11,7 +11,7 @@ from rspo.bench.catalogue import BENCHES
 from rspo.bench.command import available
 from rspo.bench.records import Records
 from rspo.bench.tables import DOMAINS, Bench
-from rspo.cli.main import read_discover
+from rspo.cli.discover import read_discover
 from rspo.config import to_dict
 from rspo.presets import preset
 

@@ -16,6 +16,7 @@ import product
 import rspo.__main__
 from product import DISCOVER, assert_refused, contents, here
 from rspo.cli import main as cli
+from rspo.cli.discover import read_discover
 from rspo.config import Config, merge
 from rspo.presets import preset
 from rspo.registry import ENVIRONMENTS, METHODS
@@ -107,7 +108,7 @@ def flag(name: str) -> str:
 
 
 def parsed(*arguments: str) -> Config:
-    return cli.read_discover(["four-goals-easy", *arguments])[0]
+    return read_discover(["four-goals-easy", *arguments])[0]
 
 
 def another(name: str) -> tuple[list[str], Any]:
@@ -156,12 +157,12 @@ def test_every_method_is_reachable_with_its_own_settings(method: str) -> None:
 
 @pytest.mark.parametrize("env", ENVIRONMENTS.summaries())
 def test_every_environment_starts_from_its_preset(env: str) -> None:
-    assert cli.read_discover([env])[0] == preset(env)
-    assert cli.read_discover([env, "--seed", "3"])[0] == merge(preset(env), {"seed": 3}, "test")
+    assert read_discover([env])[0] == preset(env)
+    assert read_discover([env, "--seed", "3"])[0] == merge(preset(env), {"seed": 3}, "test")
 
 
 def test_flags_may_stand_before_the_environment() -> None:
-    read = lambda *words: cli.read_discover(list(words))[0]
+    read = lambda *words: read_discover(list(words))[0]
     expected = read("four-goals-hard", "--seed", "3", "--ppo.normalize-obs")
     assert read("--seed", "3", "four-goals-hard", "--ppo.normalize-obs") == expected
     assert read("--seed", "3", "--ppo.normalize-obs", "four-goals-hard") == expected
@@ -179,12 +180,12 @@ def test_flags_override_the_file_and_the_file_the_preset(tmp_path: Path) -> None
 
 def test_the_file_may_name_the_environment_and_the_command_another(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text('env = "four-goals-hard"\n')
-    assert cli.read_discover(["--config", "settings.toml"])[0] == preset("four-goals-hard")
+    assert read_discover(["--config", "settings.toml"])[0] == preset("four-goals-hard")
     for words in (
         ["four-goals-easy", "--config", "settings.toml"],
         ["--config", "settings.toml", "four-goals-easy"],
     ):
-        assert cli.read_discover(words)[0] == preset("four-goals-easy")
+        assert read_discover(words)[0] == preset("four-goals-easy")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_every_flag_in_it_is_one() -> None:
 
 
 def test_a_setting_without_a_value_can_be_given_as_none() -> None:
-    from rspo.cli.main import read_discover
+    from rspo.cli.discover import read_discover
 
     words = ["monster-hunt", "--measure.cap", "none"]
     assert preset("monster-hunt").measure.cap is not None
