@@ -18,10 +18,11 @@ import product
 from rspo.bench import jobs as bench_jobs
 from rspo.bench.executors import ONE_CORE
 from rspo.bench.jobs import Job, task
-from rspo.bench.ray_executor import Keeper, Ray, packed, unpack
+from rspo.bench.ray_executor import Keeper, Ray
 from rspo.cli import bench as cli
 from rspo.errors import InputError
 from rspo.runs import store
+from rspo.runs.parcel import packed, unpack
 
 # Long enough to be interrupted in the middle: Ray is polled once per second.
 LONG = product.SETTINGS | {"iterations": 16}

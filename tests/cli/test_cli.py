@@ -402,6 +402,7 @@ def test_what_is_piped_is_plain_text(finished: Path) -> None:
 def test_the_next_command_can_be_copied(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the folder's name is."""
     out = Path("my runs/it's #1")
+    out.mkdir(parents=True)
     archive = rspo.load(finished)
     assert cli.finish(archive, out) == 0
     archive.interrupted = True

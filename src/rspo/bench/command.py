@@ -16,7 +16,7 @@ from rspo.bench.tables import Bench, domain_of
 from rspo.errors import InputError, suggestion
 from rspo.presets import TASKS
 from rspo.registry import METHODS
-from rspo.runs import store
+from rspo.runs import manifest
 
 Say = Callable[[str], None]
 SPOKEN = 15.0  # seconds between progress lines
@@ -171,10 +171,7 @@ def _left(total: float, done: float, passed: float, workers: int) -> str:
 
 def _share(job: Job, options: Options) -> float:
     """The finished share of its iterations, from its folder."""
-    folder = options.runs / job.domain / job.name / "strategies"
-    if not store.exists(folder):
-        return 0.0
-    found = [name for name in store.names(folder) if not name.startswith(".")]
+    found = manifest.finished(options.runs / job.domain / job.name)
     return len(found) / job.configuration.iterations
 
 

@@ -120,7 +120,7 @@ def carry_out(task: Mapping[str, Any]) -> Record | None:
     folder, config = Path(task["folder"]), from_dict(task["config"], task["name"])
     if (record := finished(folder)) is not None:
         return record
-    if store.exists(folder / "run.json"):
+    if manifest.is_run(folder):
         begun = check_same(folder, task["config"])
         more = config.iterations if config.iterations > begun["iterations"] else None
         archive = api.resume(folder, iterations=more)

@@ -7,7 +7,6 @@ through Ray's object store to the machine that started it, and from there to the
 is retried on. Ray's own messages are pickles: a cluster must be trusted.
 """
 
-import re
 import subprocess
 import tempfile
 import threading
@@ -20,12 +19,11 @@ from rspo.bench.executors import Ended, Task, error_of, start
 from rspo.bench.jobs import RECORD
 from rspo.errors import InputError, RspoError
 from rspo.runs import store
+from rspo.runs.parcel import Files, packed, unpack
 
 RETRIES = 5  # after the death of a worker or a node
 WAIT = 1.0  # seconds between checks of running jobs
 SENT = 10.0  # seconds between transfers of changed files
-Files = dict[str, bytes]  # of a run folder, by relative path
-NAME = re.compile(r"(strategies/\d+/)?[\w-][\w.-]*")
 
 
 class Ray:
@@ -118,7 +116,7 @@ def _away(task: dict[str, Any], keeper: Any, every: float) -> str | None:
     ray = _ray()
     with tempfile.TemporaryDirectory(prefix="rspo-") as temporary:
         folder = Path(temporary) / task["name"]
-        unpack(folder, ray.get(keeper.files.remote(task["name"])))
+        unpack(folder, ray.get(keeper.files.remote(task["name"])), last=RECORD)
         sent: Files = {}
         over = threading.Event()
 
@@ -153,38 +151,9 @@ class Keeper:
         self.folders = {name: Path(folder) for name, folder in folders.items()}
 
     def keep(self, name: str, changed: Files, gone: list[str]) -> None:
-        unpack(self.folders[name], changed)
+        unpack(self.folders[name], changed, last=RECORD)
         for path in gone:
             store.remove(self.folders[name] / path)
 
     def files(self, name: str) -> Files:
         return packed(self.folders[name])
-
-
-def packed(folder: Path) -> Files:
-    """All files of a run folder. The checkpoint is read first: if a strategy is finished
-    meanwhile, the copy has a checkpoint of a finished iteration, which resuming ignores."""
-    if not store.exists(folder):
-        return {}
-    found: Files = {}
-    names = sorted(store.tree(folder), key=lambda name: not name.startswith("checkpoint"))
-    for name in names:
-        if name != "lock" and store.exists(folder / name):  # a checkpoint may be gone by now
-            found[name] = store.read(folder / name, store.ARRAYS)
-    return found
-
-
-def unpack(folder: Path, files: Files) -> None:
-    """Write the files; a strategy's folder appears atomically, and the final record comes last."""
-    homes: dict[str, Files] = {}
-    for name, data in files.items():
-        home, _, own = name.rpartition("/")
-        if not NAME.fullmatch(name):
-            raise InputError(f"{name!r} is no name of a file in a run folder.")
-        homes.setdefault(home, {})[own] = data
-    store.make_folder(folder / "strategies")
-    for home, whole in homes.items():
-        if home and not store.exists(folder / home):
-            store.write_folder(folder / home, whole)
-    for name in sorted(homes.get("", {}), key=lambda name: name == RECORD):
-        store.write(folder / name, homes[""][name])

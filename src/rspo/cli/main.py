@@ -228,6 +228,7 @@ def finish(archive: "Archive", out: Path, own: str | None = None) -> int:
     """Show what was found and where it is; `own` is the name of a user's own environment."""
     from rspo.registry import make
     from rspo.rollout.adapt import adapt
+    from rspo.runs import manifest
     from rspo.screen.view import strategy_table
 
     again = f" --env {shlex.quote(own)}" if own else ""
@@ -239,8 +240,7 @@ def finish(archive: "Archive", out: Path, own: str | None = None) -> int:
             f"{shlex.quote(str(out))}{again}"
         )
         return interrupt.CODE
-    pictures = sorted([*out.glob("*.svg"), *out.glob("*.png")])
-    if pictures:
+    if pictures := manifest.pictures(out):
         _say(f"Pictures: {', '.join(map(str, pictures))}")
     config, watch = archive.config, ""
     world = adapt(own, config.horizon) if own else make(config.env, config.horizon)

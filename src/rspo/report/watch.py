@@ -41,10 +41,9 @@ class Watched:
     def version(self) -> str:
         """A value that changes with the page: when a strategy, a picture or the settings
         change."""
-        strategies = [name for name in store.names(self.folder / "strategies") if name.isdecimal()]
         files = [n for n in store.names(self.folder, links=True) if n.endswith(SHOWN)]
         settings = store.sha256(store.read(self.folder / "run.json"))
-        return store.sha256("\n".join(sorted(strategies) + sorted(files) + [settings]).encode())
+        return store.sha256("\n".join(manifest.finished(self.folder) + files + [settings]).encode())
 
     def page(self) -> bytes:
         with self.making:

@@ -24,7 +24,7 @@ class Clock:
         """Continue from what earlier processes wrote; needed only when working on a run."""
         if store.exists(self.path):
             self.go_on_from(manifest.readable(read_seconds, self.path, self.identity))
-        elif any(name[:1].isdigit() for name in store.names(self.path.parent / "strategies")):
+        elif manifest.finished(self.path.parent):
             self.go_on_from(math.nan)  # from a version that did not count
 
     def go_on_from(self, seconds: float) -> None:

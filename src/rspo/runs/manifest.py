@@ -45,6 +45,23 @@ def identity(record: Mapping[str, Any]) -> str:
     return store.sha256(json.dumps(own).encode())
 
 
+def is_run(path: Path) -> bool:
+    """Whether a run was begun in this folder."""
+    return store.exists(path / "run.json")
+
+
+def finished(path: Path) -> list[str]:
+    """The names of the folders of its finished strategies; none where no run was begun."""
+    home = path / "strategies"
+    return [name for name in store.names(home) if name.isdecimal()] if store.exists(home) else []
+
+
+def pictures(path: Path) -> list[Path]:
+    """The pictures of a finished run."""
+    names = store.names(path, links=True)
+    return [path / name for name in names if name.endswith((".svg", ".png"))]
+
+
 def folders(path: Path, most: int) -> list[Path]:
     """The folders of the strategies found so far, in their order."""
     home = path / "strategies"
