@@ -137,9 +137,9 @@ def resume(
     world = _world(opened, env)
     if jax.device_count() != opened.devices:
         warnings.warn(
-            f"{opened.name} was begun on {counted(opened.devices, 'device')} and goes on with "
-            f"{jax.device_count()}: sums will "
-            "round otherwise, and the result will differ from that of an uninterrupted run.",
+            f"{opened.name} was begun on {counted(opened.devices, 'device')} and continues on "
+            f"{jax.device_count()}: sums will be rounded differently, so the result will differ "
+            "from that of an uninterrupted run.",
             RspoWarning,
             stacklevel=2,
         )
@@ -242,9 +242,9 @@ def _world(run: Run, env: Any) -> AnyEnv:
     name, horizon = run.config.env, run.config.horizon
     if env is None and not has_name(name):
         raise InputError(
-            f"{run.path} was made in an environment of somebody's own, {name}, and a run folder "
-            f"does not decide what is imported: name it, --env {name if is_own(name) else OWN}, "
-            "or pass it from Python, rspo.resume(run, env=...) or rspo.evaluate(run, env=...)."
+            f"{run.path} was made in a custom environment, {name}, and a run folder does not "
+            f"decide what is imported: name it with --env {name if is_own(name) else OWN}, or pass "
+            "it from Python, rspo.resume(run, env=...) or rspo.evaluate(run, env=...)."
         )
     world = make(name, horizon) if env is None else adapt(env, horizon)
     if world.spec != run.spec:

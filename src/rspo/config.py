@@ -90,23 +90,20 @@ def validate(config: Config, spec: Spec) -> None:
         )
     if config.measure.of == "return" and ppo.padding == "restart":
         raise InputError(
-            "measure.of is 'return' and ppo.padding is 'restart': several episodes follow on one "
-            "another, and only the "
-            "first would be measured. Set ppo.padding to 'drop' or 'count', or measure.of to "
-            "'actions'."
+            "measure.of is 'return' and ppo.padding is 'restart': several episodes would follow "
+            "one another, and only the first would be measured. Set ppo.padding to 'drop' or "
+            "'count', or measure.of to 'actions'."
         )
     if ppo.horizon == "end" and ppo.padding == "restart":
         raise InputError(
             "ppo.horizon is 'end' and ppo.padding is 'restart': the horizon cuts through the "
-            "episode that began last, "
-            "which does not end there. Set ppo.padding to 'count' or 'drop', or ppo.horizon to "
-            "'cut'."
+            "episode that began last, which does not end there. Set ppo.padding to 'count' or "
+            "'drop', or ppo.horizon to 'cut'."
         )
     if config.judge.attempts > 1 and config.plan.per_round > 1:
         raise InputError(
             f"judge.attempts is {config.judge.attempts}, but this method trains several policies "
-            "in one round, which "
-            "cannot be tried again one by one. Leave judge.attempts at 1."
+            "in one round, which cannot be retried one by one. Leave judge.attempts at 1."
         )
     if ppo.batch % spec.horizon:
         near = max(1, round(ppo.batch / spec.horizon)) * spec.horizon

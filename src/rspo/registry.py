@@ -100,7 +100,7 @@ ENVIRONMENTS = Registry(
         ),
         "escalation": Entry(
             "rspo.envs.escalation:Escalation",
-            "two agents: follow a light together; whoever follows alone pays",
+            "two agents: follow a light together; one who follows alone pays",
         ),
         "tree": Entry(
             "rspo.envs.tree:Tree", "four choices in a binary tree; small enough for exact returns"
@@ -149,17 +149,15 @@ METHODS = MethodRegistry(
             "rspo.methods.ablations:BehaviourOnly", "ablation: no reward-driven intrinsic reward"
         ),
         "pg": Entry("rspo.methods.base:Method", "PPO with restarts: the task's reward alone"),
-        "dipg": Entry("rspo.methods.dipg:DIPG", "other trajectories, by maximum mean discrepancy"),
+        "dipg": Entry(
+            "rspo.methods.dipg:DIPG", "different trajectories, by maximum mean discrepancy"
+        ),
         "rpg": Entry(
             "rspo.methods.rpg:RPG", "other weights of the reward's features for each policy"
         ),
-        "sipo-rbf": Entry(
-            "rspo.methods.sipo_rbf:SIPORBF", "other states than the kept ones, by a kernel"
-        ),
-        "sipo-wd": Entry(
-            "rspo.methods.sipo_wd:SIPOWD", "other states than the kept ones, by a learned distance"
-        ),
-        "rnd": Entry("rspo.methods.rnd:RND", "restarts that are paid for states seldom seen"),
+        "sipo-rbf": Entry("rspo.methods.sipo_rbf:SIPORBF", "different states, by a kernel"),
+        "sipo-wd": Entry("rspo.methods.sipo_wd:SIPOWD", "different states, by a learned distance"),
+        "rnd": Entry("rspo.methods.rnd:RND", "restarts with a reward for rarely seen states"),
         "ridge-rider": Entry(
             "rspo.methods.ridge_rider:RidgeRider",
             "from a saddle along the Hessian's eigenvectors; exact in tabular games",
@@ -173,11 +171,12 @@ METHODS = MethodRegistry(
             "a population, each far from the others by cross-entropy",
         ),
         "dvd": Entry(
-            "rspo.methods.dvd:DvD", "a population whose actions span a volume, by a bandit's leave"
+            "rspo.methods.dvd:DvD",
+            "a population whose actions span a volume; a bandit sets its weight",
         ),
         "smerl": Entry(
             "rspo.methods.smerl:SMERL",
-            "a policy whose latents are told apart where returns are good",
+            "a policy whose latents can be told apart, where returns are good",
         ),
         "trajdiv": Entry(
             "rspo.methods.trajdiv:TrajDiv",
@@ -192,7 +191,8 @@ METHODS = MethodRegistry(
             "a population in different states, nearly as good as its first member",
         ),
         "dgpo": Entry(
-            "rspo.methods.dgpo:DGPO", "a policy that learns to tell its latents, then the task"
+            "rspo.methods.dgpo:DGPO",
+            "a policy that learns to tell its latents apart, then the task",
         ),
     },
 )

@@ -106,7 +106,9 @@ def test_methods_that_are_not_there_yet_are_left_out(monkeypatch: pytest.MonkeyP
     said: list[str] = []
     jobs = command.chosen_jobs(bench, command.Options(), said.append)
     assert {job.method for job in jobs} == {"rspo", "pg"}
-    assert said[0].startswith("Left out, for this version of rspo does not have them: no-switch")
+    assert said[0].startswith(
+        "Left out, because this version of rspo does not have them: no-switch"
+    )
 
 
 def test_the_time_left_is_that_of_the_pace_so_far() -> None:

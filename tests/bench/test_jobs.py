@@ -110,7 +110,7 @@ def test_records_are_lines_that_two_commands_can_add_to(tmp_path: Path) -> None:
     one.add([{"job": "b", "value": 3}])
     assert list(one.read().values()) == [{"job": "a", "value": 2}, {"job": "b", "value": 3}]
     one.path.write_text("[1]\n")
-    with pytest.raises(InputError, match="no record"):
+    with pytest.raises(InputError, match="not the record of a run"):
         one.read()
 
 

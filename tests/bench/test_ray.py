@@ -55,7 +55,7 @@ def test_what_is_half_written_is_not_sent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../up", "/etc/passwd", "a/b/c", ".hidden", "strategies/x/f"])
 def test_a_file_cannot_be_put_elsewhere(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no name of a file in a run folder"):
+    with pytest.raises(InputError, match="not the name of a file in a run folder"):
         unpack(tmp_path / "run", {name: b""})
 
 

@@ -57,7 +57,7 @@ def test_list() -> None:
     outcome = here("list")
     assert (outcome.code, outcome.err) == (0, "")
     names = [line.split()[0] for line in outcome.out.splitlines() if line.startswith("  ")]
-    others = ["gym:ID", "pettingzoo:MODULE", "mypackage.module:make_env"]
+    others = ["gym:ID", "pettingzoo:MODULE", "smac:MAP", "mypackage.module:make_env"]
     assert names == [*ENVIRONMENTS.summaries(), *others, *METHODS.summaries()]
 
 

@@ -132,7 +132,7 @@ def test_names_of_objects():
     for name in ("four-goals-easy", "gym:x", "a.b:c", "", 3, "a\nb"):
         with pytest.raises(InputError, match="name is"):
             rspo.discover(hopper, name=name)
-    with pytest.raises(InputError, match="has its name already"):
+    with pytest.raises(InputError, match="already has a name"):
         rspo.discover("gym:CartPole-v1", name="mine")
     with pytest.raises(InputError, match="horizon is 'x', but it must be a whole number"):
         rspo.discover(hopper, horizon="x")

@@ -306,6 +306,6 @@ def test_a_run_that_is_interrupted_ends_with_what_it_has(tmp_path: Path) -> None
     with terminal_of(*DISCOVER, *settings, "--out", tmp_path / "run") as terminal:
         terminal.read_until("return ")
         terminal.process.send_signal(signal.SIGTERM)
-        terminal.read_until("Go on with: rspo resume")
+        terminal.read_until("Continue with: rspo resume")
         assert terminal.process.wait(60) == interrupt.CODE
     assert (tmp_path / "run" / "checkpoint.safetensors").exists()

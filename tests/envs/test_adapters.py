@@ -226,7 +226,7 @@ def once_only():
     ("env", "words"),
     [
         ("gym:Nothing-v0", "Gymnasium cannot make 'Nothing-v0'"),
-        ("gym:Blackjack-v1", "Blackjack-v1 has no time limit: say how many steps .* --horizon 200"),
+        ("gym:Blackjack-v1", "Blackjack-v1 has no time limit: give the length .* --horizon 200"),
         ("gym:os:Thing-v0", "'os' is not in an installed package that builds on gymnasium"),
         ("pettingzoo:this", "'this' is not in an installed package that builds on pettingzoo"),
         ("pettingzoo:mpe2", "no parallel_env"),
@@ -258,7 +258,7 @@ def once_only():
             "it has 1 actions to choose from, which must be .* from 2",
         ),
         (Wrong(), r"reward of shape \(\), but it must be \(1,\); terminated is of type float32"),
-        (3, "3 is no environment"),
+        (3, "3 is not an environment"),
         (lambda: 3, "made 3"),
     ],
 )

@@ -223,9 +223,9 @@ def test_without_a_name_distance_decides_as_where_there_are_none(whole):
         (
             "pictures",
             {"run.json": "{}"},
-            r"ValueError: 'run.json' is no name for a file that ends in .svg",
+            r"ValueError: 'run.json' is not a file name that ends in .svg",
         ),
-        ("pictures", {"../mine.svg": "<svg/>"}, r"ValueError: '../mine.svg' is no name for a file"),
+        ("pictures", {"../mine.svg": "<svg/>"}, r"ValueError: '../mine.svg' is not a file name"),
         ("pictures", {"mine.svg": b"<svg/>"}, "TypeError: 'mine.svg' must be str, not bytes"),
     ],
 )

@@ -223,12 +223,14 @@ class Lanes(VectorEnv):
         ),
         (
             put(3, {}),
-            r"its step gives \{\} \(dict\) as truncated, which must be an array of 3 times True or "
-            r"False",
+            r"its step gives \{\} \(dict\) as truncated, which must be an array of 3 booleans",
         ),
-        (put(2, np.zeros(3)), r"as terminated, which must be an array of 3 times True or False"),
+        (put(2, np.zeros(3)), r"as terminated, which must be an array of 3 booleans"),
         (put(1, np.ones((3, 1))), r"as reward, which must be an array of 3 numbers"),
-        (put(0, np.zeros((2, 2))), r"as observations, which must be an array of 3, one a lane"),
+        (
+            put(0, np.zeros((2, 2))),
+            r"as observations, which must be an array of 3, one per environment",
+        ),
         (
             put(0, np.zeros((3, 1))),
             r"an observation of shape \(1,\), but its observation space says \(2,\)",
@@ -480,7 +482,7 @@ def test_environments_in_jax_are_looked_at_before_a_run(env, words, tmp_path):
 @pytest.mark.parametrize(("number", "late"), [(7.5, 0), (-3.0, LATE)])
 def test_an_observation_outside_of_its_space_is_warned_of_once(make, number, late):
     env = make(put(0, np.array([0.5, number], np.float32)), late)
-    words = rf"gave an observation of {number:g} \(number 2 of 2\), outside of its observation space, which says -1 to 1"
+    words = rf"gave an observation of {number:g} \(number 2 of 2\), outside its observation space, which says -1 to 1"
     with pytest.warns(RspoWarning, match=words) as warned:
         [look(env) for look in (rspo.check_env, play, play)]
     assert len([w for w in warned if issubclass(w.category, RspoWarning)]) == 1

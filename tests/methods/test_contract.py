@@ -161,7 +161,7 @@ def test_a_method_that_is_right_passes_as_a_class_and_as_an_object():
 
 @pytest.mark.parametrize("given", [7, rspo.Env, "no-such"])
 def test_what_is_no_method_is_refused(given):
-    with pytest.raises(InputError, match=r"is no method|Unknown method 'no-such'"):
+    with pytest.raises(InputError, match=r"is not a method|Unknown method 'no-such'"):
         rspo.check_method(given)
 
 

@@ -191,7 +191,7 @@ def test_the_moments_when_switches_turn_off(hunt: Path) -> None:
 def test_a_chart_that_is_zero_throughout_is_only_named(hunt: Path, tmp_path: Path) -> None:
     titles = lambda row: [words(e) for e in find(row, "figcaption")]
     rows = find(parsed(write_report(hunt)), "article", class_="learning")
-    assert "Intrinsic reward a step" in titles(rows[1])
+    assert "Intrinsic reward per step" in titles(rows[1])
     run = shutil.copytree(hunt, tmp_path / "run")
     metrics = run / "strategies" / "001" / "metrics.jsonl"
     zero = [json.loads(line) | {"intrinsic": 0.0} for line in metrics.read_text().splitlines()]
@@ -199,8 +199,8 @@ def test_a_chart_that_is_zero_throughout_is_only_named(hunt: Path, tmp_path: Pat
     with rewritten(run / "strategies" / "001" / "strategy.json") as record:
         record["files"]["metrics.jsonl"] = store.sha256(metrics.read_bytes())
     row = find(parsed(write_report(run)), "article", class_="learning")[1]
-    assert "Intrinsic reward a step" not in titles(row)
-    assert "0 throughout, and not drawn: Intrinsic reward a step." in words(row)
+    assert "Intrinsic reward per step" not in titles(row)
+    assert "0 throughout, and not drawn: Intrinsic reward per step." in words(row)
 
 
 @pytest.mark.slow

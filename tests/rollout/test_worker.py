@@ -152,7 +152,7 @@ def test_another_environment_of_the_same_name_plays_in_threads(world, staged, mo
     play = staged(env)
     assert played(play).live.any()
     assert processes(play) == []
-    assert rspo.envs.robots.mujoco.Mujoco("hopper", fall="go on").name is None
+    assert rspo.envs.robots.mujoco.Mujoco("hopper", fall="continue").name is None
 
 
 def test_what_an_environment_prints_is_no_answer(world, staged, capfd, monkeypatch):

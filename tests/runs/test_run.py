@@ -269,7 +269,7 @@ def test_a_folder_below_a_file_is_refused(
     recording: Recording, tmp_path: Path, inside: str
 ) -> None:
     (tmp_path / "file").write_bytes(b"mine")
-    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+    with pytest.raises(StoreError, match="there is a file where a folder is needed"):
         Run.create(tmp_path / "file" / inside, recording.config, recording.spec)
     assert contents(tmp_path) == {"file": b"mine"}
 

@@ -103,7 +103,7 @@ def test_a_refused_write_is_explained_and_leaves_the_old_file(
 
 def test_a_file_where_a_folder_is_needed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreError, match="a file stands where a folder is needed"):
+    with pytest.raises(StoreError, match="there is a file where a folder is needed"):
         store.write(tmp_path / "file" / "inside", b"new")
 
 
@@ -346,7 +346,7 @@ def test_only_files_are_read_written_and_locked(
         lambda p: store.write(p, b"new"),
         store.open_lock,
     ):
-        with pytest.raises(InputError, match=f"file is {kind}, but only a file may stand there"):
+        with pytest.raises(InputError, match=f"file is {kind}, but only a file is allowed there"):
             act(path)
     assert {p.name: os.lstat(p).st_mode for p in tmp_path.iterdir()} == before
     assert not (tmp_path / "outside").exists() or (tmp_path / "outside").read_bytes() == b"precious"
@@ -391,7 +391,7 @@ def test_the_user_may_name_a_file_or_a_folder_by_a_link(tmp_path: Path) -> None:
     assert store.is_folder(tmp_path / "link")
     assert store.names(tmp_path / "link", links=True) == []
     with pytest.raises(
-        InputError, match="link is a symbolic link, but only a folder may stand there"
+        InputError, match="link is a symbolic link, but only a folder is allowed there"
     ):
         store.names(tmp_path / "link")
 

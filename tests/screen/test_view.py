@@ -68,7 +68,7 @@ def test_a_run_on_a_terminal_has_a_live_line(stopped: Path, finished: Path, tmp_
     assert outcome.code == 0, outcome.out
     assert "\x1b[2K" in outcome.out  # a line that is drawn over
     text = without_escapes(outcome.out)
-    assert "going on after 2 of 3 iterations, 50 updates" in text
+    assert "continuing after 2 of 3 iterations, 50 updates" in text
     assert "iteration 3/3" in text
     assert "compiling ..." in text
     assert "left" in text  # the time

@@ -96,7 +96,7 @@ def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
         if name not in known
     )
     if lacking:
-        say(f"Left out, for this version of rspo does not have them: {', '.join(lacking)}")
+        say(f"Left out, because this version of rspo does not have them: {', '.join(lacking)}")
     jobs = [job for job in jobs if available(job.env, job.method)]
     if not jobs:
         raise InputError(f"{bench.name}: nothing is left to run of what was asked for.")

@@ -25,7 +25,9 @@ class Records:
         records = [store.parse_json(line, self.path) for line in lines if line.strip()]
         for record in records:
             if not isinstance(record, dict) or "job" not in record:
-                raise InputError(f"{self.path} is damaged: a line of it is no record of a run.")
+                raise InputError(
+                    f"{self.path} is damaged: a line in it is not the record of a run."
+                )
         return {record["job"]: record for record in records}
 
     def add(self, new: Iterable[Record]) -> None:

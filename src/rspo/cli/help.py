@@ -21,19 +21,19 @@ GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "where it goes": (
         ("--out", "FOLDER", "the run folder; by default a new one in runs/"),
         ("--config", "FILE", "settings from a TOML file; flags override it"),
-        ("--log", "tensorboard|wandb", "pass metrics on"),
+        ("--log", "tensorboard|wandb", "also send metrics there"),
     ),
     "how different, and how good": (
         ("--measure.alpha", "X", "how different is different enough, as a share of random play"),
-        ("--judge.quality", "X", "how good is good, between random play and the first policy"),
+        ("--judge.quality", "X", "how good is good enough, from random play to the first policy"),
         ("--judge.attempts", "N", "how often an iteration may be tried"),
     ),
     "how long, and how it learns": (
         ("--ppo.updates", "N", "updates of one policy"),
         ("--ppo.settled", "N", "end earlier if nothing changes over N updates; 0: never"),
         ("--ppo.batch", "N", "environment steps of one update"),
-        ("--ppo.learning-rate", "X", "of Adam"),
-        ("--ppo.entropy-coefficient", "X", "more of it explores more"),
+        ("--ppo.learning-rate", "X", "Adam's learning rate"),
+        ("--ppo.entropy-coefficient", "X", "higher values explore more"),
         ("--ppo.memory", "none|gru", "whether a policy remembers an episode"),
     ),
 }

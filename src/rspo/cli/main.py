@@ -48,7 +48,7 @@ class Evaluate:
     seed: int | None = None
     """Other episodes than the run's own."""
     env: str | None = None
-    """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
+    """For a run in your own environment, what makes it: mypackage.module:make_env."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Resume:
     iterations: int | None = None
     """Continue to this many, as if the run had been started with them."""
     env: str | None = None
-    """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
+    """For a run in your own environment, what makes it: mypackage.module:make_env."""
     log: Literal["tensorboard", "wandb"] | None = None
     """Also send metrics to TensorBoard or Weights & Biases."""
 
@@ -85,7 +85,7 @@ class Play:
     speed: float | None = None
     """Steps per second; by default the environment's own, or 8."""
     env: str | None = None
-    """Of a run in an environment of yours, what makes it: mypackage.module:make_env."""
+    """For a run in your own environment, what makes it: mypackage.module:make_env."""
     svg: Path | None = None
     """Write the paths of the episodes to this SVG file instead."""
     gif: Path | None = None
@@ -195,9 +195,10 @@ def list_(arguments: list[str]) -> int:
 
 
 OTHERS = {
-    "gym:ID": "any of Gymnasium's, such as gym:CartPole-v1",
-    "pettingzoo:MODULE": "any of PettingZoo's with agents that are alike, by its module",
-    "mypackage.module:make_env": "yours: a function that makes it, here or in an installed package",
+    "gym:ID": "any Gymnasium environment, such as gym:CartPole-v1",
+    "pettingzoo:MODULE": "any PettingZoo environment with homogeneous agents, by its module",
+    "smac:MAP": "StarCraft II itself, through SMAC, such as smac:2m_vs_1z",
+    "mypackage.module:make_env": "your own: a function here or in an installed package makes it",
 }
 
 
@@ -236,7 +237,7 @@ def finish(archive: "Archive", out: Path, own: str | None = None) -> int:
         Console().print(strategy_table(archive))
     if archive.interrupted:
         _say(
-            f"Stopped early; everything found is in {out}. Go on with: rspo resume "
+            f"Stopped early; everything found is in {out}. Continue with: rspo resume "
             f"{shlex.quote(str(out))}{again}"
         )
         return interrupt.CODE
@@ -361,7 +362,8 @@ def _check_files(options: Play) -> None:
 def _check_play(options: Play, count: int) -> None:
     if count == 0:
         raise InputError(
-            f"There are no strategies in {options.run} yet. Go on with `rspo resume {options.run}`."
+            f"There are no strategies in {options.run} yet. Continue with `rspo resume "
+            f"{options.run}`."
         )
 
 
@@ -384,11 +386,11 @@ usage: rspo COMMAND ...
 
   list                      environments and methods
   discover ENV              find strategies; --help explains the settings that matter
-  resume RUN                go on with an interrupted run
-  evaluate RUN [--json]     play every strategy anew
+  resume RUN                continue an interrupted run
+  evaluate RUN [--json]     play every strategy again
   play RUN [STRATEGY]       watch a strategy, by number or name; --gif, --mp4, --svg draw it
   report RUN [RUN ...]      make the page that shows a run, or compares several
-  watch RUN                 follow a run in the browser while it goes on
+  watch RUN                 follow a run in the browser while it trains
   bench NAME                make a table or figure of the paper; --list shows them all
   completion SHELL          make bash, zsh or fish complete all of this
 

@@ -126,7 +126,7 @@ def files(
                 or not name.isprintable()
                 or set(name) & {*"/\\"}
             ):
-                raise ValueError(f"{name!r} is no name for a file that ends in {suffix}")
+                raise ValueError(f"{name!r} is not a file name that ends in {suffix}")
             if not isinstance(picture, kind):
                 raise TypeError(f"'{name}' must be {kind.__name__}, not {type(picture).__name__}")
             if isinstance(picture, str):

@@ -134,7 +134,7 @@ def check_lanes(obs: Any, count: int, verb: str) -> None:
     if not hasattr(obs, "__len__") or isinstance(obs, Mapping) or len(obs) != count:
         raise Unfit(
             f"its {verb} gives {_shown(obs)} as observations, which must be an array of {count}, "
-            "one a lane"
+            "one per environment"
         )
 
 
@@ -142,7 +142,7 @@ def lanes(values: Any, count: int, name: str) -> np.ndarray:
     """The reward, terminated or truncated of a vector environment of this size: [N]."""
     array, kinds = _stacked(values), "fiub" if name == "reward" else "b"
     if array is None or array.shape != (count,) or array.dtype.kind not in kinds:
-        each = "numbers" if name == "reward" else "times True or False"
+        each = "numbers" if name == "reward" else "booleans"
         raise Unfit(
             f"its step gives {_shown(values)} as {name}, which must be an array of {count} {each}"
         )
@@ -244,10 +244,9 @@ def warn_outside(env: "HostEnv", obs: np.ndarray) -> None:
             i = int(beyond.argmax())
             number = f"number {i % obs.shape[-1] + 1} of {obs.shape[-1]}"
             warnings.warn(
-                f"{env.title} gave an observation of {extreme[i]:g} ({number}), outside of its "
-                "observation space, "
-                f"which says {low[i]:g} to {high[i]:g} there. Training goes on; see that the "
-                "space's bounds are right.",
+                f"{env.title} gave an observation of {extreme[i]:g} ({number}), outside its "
+                f"observation space, which says {low[i]:g} to {high[i]:g} there. Training "
+                "continues; check the bounds of the space.",
                 RspoWarning,
                 stacklevel=2,
             )

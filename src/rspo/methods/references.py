@@ -58,14 +58,12 @@ class Measure:
         if self.delta is not None and self.least is not None:
             raise InputError(
                 f"measure.least is {self.least} and measure.delta is {self.delta}: a fixed "
-                "threshold needs no least "
-                "value. Leave one of them out."
+                "threshold needs no least value. Leave one of them out."
             )
         if self.of == "return" and self.delta is not None and self.delta <= 0:
             raise InputError(
                 f"measure.delta is {self.delta}, but it must be greater than 0 where measure.of is "
-                "'return': a "
-                "difference is never below 0, so all would be accepted."
+                "'return': a difference is never below 0, so all would be accepted."
             )
 
 

@@ -114,17 +114,15 @@ class RSPO(Method):
         if self.paid == "end" and (self.rejected != "zero" or self.switch == "off"):
             raise InputError(
                 "method.paid is 'end', which credits steps with acceptance; method.rejected "
-                f"'{self.rejected}' and "
-                f"method.switch '{self.switch}' do not let acceptance change what is earned. Set "
-                "method.rejected to "
-                "'zero' and method.switch to 'hard' or 'smooth', or method.paid to 'step'."
+                f"'{self.rejected}' and method.switch '{self.switch}' do not let acceptance change "
+                "what is earned. Set method.rejected to 'zero' and method.switch to 'hard' or "
+                "'smooth', or method.paid to 'step'."
             )
         if self.paid == "end" and self.streams == "single" and self._kinds:
             raise InputError(
                 "method.paid is 'end' and method.streams is 'single': the task's reward and the "
-                "intrinsic one, which "
-                "is paid step by step, need streams of their own. Set method.streams to 'grouped' "
-                "or 'per-reference'."
+                "intrinsic one, which is paid step by step, need streams of their own. Set "
+                "method.streams to 'grouped' or 'per-reference'."
             )
         if (
             self.streams == "single"
@@ -134,9 +132,8 @@ class RSPO(Method):
         ):
             raise InputError(
                 "method.rejected is 'mask' and method.streams is 'single': that leaves out the "
-                "intrinsic reward of "
-                "rejected episodes. Set method.streams to 'grouped' or 'per-reference' or "
-                "method.rejected to 'zero'."
+                "intrinsic reward of rejected episodes. Set method.streams to 'grouped' or "
+                "'per-reference' or method.rejected to 'zero'."
             )
 
     @property

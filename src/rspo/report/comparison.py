@@ -52,8 +52,7 @@ def _refuse_repetition(runs: Sequence[RunFolder]) -> None:
         if twin is not run:
             raise InputError(
                 f"{twin.path} and {run.path} have the same settings and the same seed, so they are "
-                "one run: give only "
-                "one of them."
+                "one run: give only one of them."
             )
 
 
@@ -123,7 +122,7 @@ def _leaders(values: Mapping[Group, Sequence[float]], what: str) -> str:
     return (
         f"no method stands out in {what}: {names}"
         if len(level) == len(values)
-        else f"{names} lead in {what}, and the seeds do not tell them apart"
+        else f"{names} lead in {what}, and the seeds do not separate them"
     )
 
 

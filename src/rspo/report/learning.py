@@ -39,7 +39,7 @@ def curves(run: RunFolder, strategy: Found) -> list[Chart]:
             )
         )
     if references and rows and "intrinsic" in rows[0]:
-        charts.append(one("Intrinsic reward a step", "intrinsic"))
+        charts.append(one("Intrinsic reward per step", "intrinsic"))
     return [*charts, one("Entropy", "entropy")] if rows and "entropy" in rows[0] else charts
 
 

@@ -101,8 +101,7 @@ def _missing(run: RunFolder, counts: Mapping[int, int]) -> str:
     whom = "any strategy" if not counts else f"{lacking} of the strategies"
     return (
         f"There are no recorded episodes of {whom} in this folder: it was written by a version of "
-        "rspo that kept none. "
-        "`rspo play` still shows them in the terminal."
+        "rspo that kept none. `rspo play` still shows them in the terminal."
     )
 
 
@@ -146,5 +145,5 @@ def _legend(run: RunFolder) -> str:
     first, then = ("", "") if named else (", o0 uppermost", ", a0 and so on")
     return (
         f"This environment has no drawing: the lanes show {lanes} over time{first}, and below them "
-        f"what was done{then}, each between its least and its greatest value; one line an agent."
+        f"what was done{then}, each between its least and its greatest value; one line per agent."
     )

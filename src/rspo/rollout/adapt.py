@@ -21,9 +21,8 @@ def adapt(env: Any, horizon: int | None = None) -> AnyEnv:
         return adapter
     if not callable(env):
         raise InputError(
-            f"{env!r} is no environment: pass a name from `rspo list`, a rspo.Env, a rspo.HostEnv, "
-            "a Gymnasium or "
-            "PettingZoo environment, or a function that makes one."
+            f"{env!r} is not an environment: pass a name from `rspo list`, a rspo.Env, a "
+            "rspo.HostEnv, a Gymnasium or PettingZoo environment, or a function that makes one."
         )
     made = _made(env)
     if isinstance(made, Env | HostEnv):
@@ -32,7 +31,7 @@ def adapt(env: Any, horizon: int | None = None) -> AnyEnv:
         adapter = _adapter(made, env, horizon)
     if adapter:
         return adapter
-    raise InputError(f"{env!r} made {made!r}, which is no environment that rspo knows.")
+    raise InputError(f"{env!r} made {made!r}, which is not an environment that rspo knows.")
 
 
 def _own(target: str, horizon: int | None) -> AnyEnv:
@@ -71,9 +70,8 @@ def _adapter(env: Any, made_by: Any, horizon: int | None) -> HostEnv | None:
             return zoo_adapter.from_object(env, horizon)
         if isinstance(env, pettingzoo.AECEnv):
             raise InputError(
-                f"The agents of {env} move in turns, but rspo needs them to move together: use its "
-                "parallel_env, or "
-                "pettingzoo.utils.conversions.aec_to_parallel."
+                f"The agents of {env} act in turns, but rspo needs them to act at the same time: "
+                "use its parallel_env, or pettingzoo.utils.conversions.aec_to_parallel."
             )
     return None
 
@@ -103,9 +101,9 @@ def called(env: Any, name: Any) -> str:
         raise InputError(f"name is {name!r}, but it must be a line of text.")
     if has_name(name) or is_own(name):
         raise InputError(
-            f"name is '{name}', but that stands for another environment: choose one that is not "
-            f"in `rspo list` and not written as {OWN} is."
+            f"name is '{name}', but that means another environment: choose a name that is not in "
+            f"`rspo list` and does not have the form {OWN}."
         )
     if isinstance(env, str) and has_name(env):
-        raise InputError(f"'{env}' has its name already: leave out name={name!r}.")
+        raise InputError(f"'{env}' already has a name: leave out name={name!r}.")
     return name

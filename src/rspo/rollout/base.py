@@ -69,7 +69,7 @@ class Collector(abc.ABC):
         """`advance(state, rivals, key, n)`: n <= rows times `learn(state, rivals, play(state, key),
         key)`. It returns `rows` rows of metrics, of which the first n are set."""
 
-    def close(self) -> None:  # noqa: B027  (most have nothing to let go of)
+    def close(self) -> None:  # noqa: B027  (most have nothing to release)
         """Release its resources."""
 
     def __enter__(self) -> Self:

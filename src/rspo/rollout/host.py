@@ -68,9 +68,8 @@ class HostCollector(Collector):
         if padding == "restart" and not env.can_restart:
             raise InputError(
                 "ppo.padding is 'restart', but this vector environment cannot reset single "
-                "environments: make it with "
-                "autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to "
-                "'count' or 'drop'."
+                "environments: make it with autoreset_mode="
+                "gymnasium.vector.AutoresetMode.DISABLED, or set ppo.padding to 'count' or 'drop'."
             )
         policy = jax.tree.map(np.asarray, policy)
         share = -(-episodes // self.most)

@@ -58,9 +58,8 @@ def _watch(title: str, signs: tuple[Signs, ...], begun: float, over: threading.E
         if quiet >= limit:
             warnings.warn(
                 f"{title} has not answered for {quiet:.0f} seconds, at "
-                f"{time.strftime('%H:%M:%S')}: its step or reset "
-                "may hang. If it answers, the run goes on; Ctrl-C, twice if need be, ends it and "
-                "keeps what was found.",
+                f"{time.strftime('%H:%M:%S')}: its step or reset may hang. If it answers, the run "
+                "continues; Ctrl-C, twice if necessary, ends it and keeps what was found.",
                 RspoWarning,
                 stacklevel=2,
             )

@@ -28,9 +28,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if record.get("schema") != SCHEMA:
         raise InputError(
             f"{path} was written with schema {record.get('schema')}, but this version of rspo "
-            f"reads {SCHEMA}: make the "
-            "run again with the command in its run.json, or install the version of rspo that is "
-            "named there."
+            f"reads {SCHEMA}: make the run again with the command in its run.json, or install the "
+            "version of rspo that is named there."
         )
     return record
 

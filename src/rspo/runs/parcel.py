@@ -30,7 +30,7 @@ def unpack(folder: Path, files: Files, last: str = "") -> None:
     for name, data in files.items():
         home, _, own = name.rpartition("/")
         if not NAME.fullmatch(name):
-            raise InputError(f"{name!r} is no name of a file in a run folder.")
+            raise InputError(f"{name!r} is not the name of a file in a run folder.")
         homes.setdefault(home, {})[own] = data
     store.make_folder(folder / "strategies")
     for home, whole in homes.items():

@@ -120,8 +120,7 @@ class Run:
         if config.plan.per_round != self.config.plan.per_round:
             raise InputError(
                 f"{self.name} trains its policies side by side, so there can be no more of them: "
-                "start a new run with "
-                f"--iterations {iterations}."
+                f"start a new run with --iterations {iterations}."
             )
         with self.locked():
             record = manifest.read_manifest(self.path)
@@ -250,7 +249,7 @@ class Run:
     def load_cross_play(self) -> CrossPlay | None:
         """What every strategy earns with every other one; None before the run's end."""
         path = self.path / "crossplay.json"
-        remedy = "Remove it, and `rspo resume` makes it anew."
+        remedy = "Remove it, and `rspo resume` makes it again."
         return readable(self._cross_play, path, remedy=remedy) if store.exists(path) else None
 
     def _cross_play(self, path: Path) -> CrossPlay:
@@ -377,7 +376,7 @@ def versions() -> dict[str, str]:
 def _check_free(path: Path) -> None:
     if store.is_folder(path) and not _is_free(path):
         raise InputError(
-            f"The folder {path} is not empty. Choose another with --out, or go on with `rspo "
+            f"The folder {path} is not empty. Choose another with --out, or continue with `rspo "
             f"resume {path}`."
         )
 

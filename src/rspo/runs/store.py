@@ -110,7 +110,7 @@ def _mode(path: Path, links: bool = False) -> int | None:
 def _refuse_all_but(kind: int, mode: int | None, path: Path, remedy: str) -> None:
     if mode is not None and stat.S_IFMT(mode) != kind:
         found = KINDS.get(stat.S_IFMT(mode), "something else")
-        raise RefusedError(f"{path} is {found}, but only {KINDS[kind]} may stand there.{remedy}")
+        raise RefusedError(f"{path} is {found}, but only {KINDS[kind]} is allowed there.{remedy}")
 
 
 def exists(path: Path) -> bool:
@@ -243,14 +243,14 @@ def _sentence(error: OSError, path: Path, verb: str) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return (
             f"No room left on the disk to write {path}. "
-            "Free some space, then go on with `rspo resume`."
+            "Free some space, then continue with `rspo resume`."
         )
     if error.errno in NOT_ALLOWED:
         remedy = "Choose another folder with --out, or change" if verb == "write" else "Change"
         return f"No permission to {verb} {path}. {remedy} its permissions."
     if error.errno in (errno.ENOTDIR, errno.EEXIST) and verb == "write":
         return (
-            f"Cannot write {path}: a file stands where a folder is needed. "
+            f"Cannot write {path}: there is a file where a folder is needed. "
             "Choose another folder with --out."
         )
     return f"Cannot {verb} {path}: {error.strerror or error}."
@@ -338,13 +338,13 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], source: Path) -> Any:
     if set(names) != set(arrays):
         raise StoreError(
             f"{source} does not hold the arrays that this version of rspo and the run's settings "
-            "call for."
+            "require."
         )
     for name, (_, leaf) in zip(names, leaves, strict=True):
         if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
             raise StoreError(
-                f"{source} holds '{name}' with another shape or type than this run's settings call "
-                "for."
+                f"{source} holds '{name}' with another shape or type than this run's settings "
+                "require."
             )
     return jax.tree_util.tree_unflatten(structure, [arrays[name] for name in names])
 

@@ -53,8 +53,8 @@ def play(
 def _check_film(env: AnyEnv, path: Path | None) -> None:
     if path is None or path.suffix.lower() == ".svg":
         raise InputError(
-            f"{env.title} shows itself in pictures, which neither a terminal nor --svg can show: "
-            "use --gif FILE.gif or --mp4 FILE.mp4."
+            f"{env.title} renders images, which neither a terminal nor --svg can show: use "
+            "--gif FILE.gif or --mp4 FILE.mp4."
         )
 
 
@@ -69,7 +69,7 @@ def _check(path: Path | None, episodes: int, seed: int, speed: float) -> None:
     if not 0 <= seed < 2**32:
         raise InputError(f"seed is {seed}, but it must be from 0 to {2**32 - 1}.")
     if not 0 < speed < math.inf:
-        raise InputError(f"speed is {speed}, but it must be greater than 0, in steps a second.")
+        raise InputError(f"speed is {speed}, but it must be greater than 0, in steps per second.")
 
 
 def show(

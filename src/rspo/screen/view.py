@@ -54,7 +54,7 @@ class View:
         updates = rounds * self.updates + (len(start.rows[0]) if start else 0)
         if updates:
             done = f"{len(archive)} of {counted(config.iterations, 'iteration')}"
-            self.say(f"going on after {done}, {counted(updates, 'update')}")
+            self.say(f"continuing after {done}, {counted(updates, 'update')}")
         self.live.update(self.bar, iteration=f"{rounds + 1}/{self.plan.rounds}")
         with self.live:
             yield

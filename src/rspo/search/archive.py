@@ -224,8 +224,8 @@ class Archive(Sequence[Strategy]):
     def _origin(self) -> Origin:
         if self.origin is None:
             raise InputError(
-                "This archive was put together by hand: only what rspo.discover, resume, load and "
-                "evaluate give can be saved, shown and played."
+                "This archive was built by hand: only those that rspo.discover, resume, load and "
+                "evaluate return can be saved, shown and played."
             )
         return self.origin
 

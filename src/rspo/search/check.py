@@ -80,8 +80,7 @@ def _spec_problems(spec: Spec) -> list[str]:
     if not problems and spec.obs_size > MOST_OBSERVED:
         problems.append(
             f"it observes {spec.obs_size} numbers, as an image has, and rspo's networks take at "
-            f"most {MOST_OBSERVED}: "
-            "from Python, pass it in a wrapper that observes less"
+            f"most {MOST_OBSERVED}: from Python, pass it in a wrapper that observes less"
         )
     space = spec.action_space
     if isinstance(space, Discrete | MultiDiscrete):
@@ -234,9 +233,8 @@ def _host_problems(env: HostEnv) -> list[str]:
         again = np.array(begun(as_view(reset())), np.float32)
     if not np.array_equal(start, again, equal_nan=True):
         _warn(
-            f"{whose} begins differently from the same seed: its runs cannot be repeated, nor "
-            "resumed to the same "
-            "result."
+            f"{whose} begins differently from the same seed: its runs can be neither repeated nor "
+            "resumed to the same result."
         )
     if problems := _number_problems(np.array(seen), np.array(earned)):
         return problems

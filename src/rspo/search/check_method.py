@@ -91,8 +91,8 @@ def _made(method: Any) -> Method:
             made = method()
     if not isinstance(made, Method):
         raise InputError(
-            f"{method!r} is no method: pass a name from `rspo list`, a subclass of rspo.Method or "
-            "an object of one."
+            f"{method!r} is not a method: pass a name from `rspo list`, a subclass of rspo.Method "
+            "or an object of one."
         )
     return made
 

@@ -273,9 +273,7 @@ def _log_probs(logits: Array) -> Array:
     _checked(np.where(np.isneginf(logits), 0.0, logits))
     top = logits.max(-1, keepdims=True)
     if np.isneginf(top).any():
-        raise InputError(
-            "All choices of a state are masked; each state needs one that is possible."
-        )
+        raise InputError("All choices of a state are masked; at least one must be allowed.")
     shifted = logits - top
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 

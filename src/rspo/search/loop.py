@@ -266,13 +266,12 @@ def _check_finite(config: Config, round: int, rows: Sequence[Row], state: TrainS
         (np.abs(leaf) < 1e18).all() for leaf in jax.tree.leaves(jax.device_get(state.policy))
     )
     if losses or not sound:
-        update, loss = losses[0] if losses else (rows[-1]["update"], "beyond all numbers")
+        update = losses[0][0] if losses else rows[-1]["update"]
+        what = f"the loss is {losses[0][1]}" if losses else "the weights are no longer finite"
         raise DivergedError(
-            f"Training diverged in iteration {round + 1} at update {update}: the loss is {loss}. "
-            "Try a lower "
+            f"Training diverged in iteration {round + 1} at update {update}: {what}. Try a lower "
             f"ppo.learning_rate (now {config.ppo.learning_rate:g}), and check the environment's "
-            "rewards and "
-            "observations for numbers that are not finite."
+            "rewards and observations for numbers that are not finite."
         )
 
 

@@ -145,7 +145,7 @@ def test_nothing_stray_is_left_beside_the_run(whole: tuple[Outcome, Path]) -> No
 
 def test_without_opengl_the_run_says_so_in_a_sentence(whole: tuple[Outcome, Path]) -> None:
     outcome, folder = whole
-    assert outcome.err.count("MuJoCo cannot draw on this machine") == 1
+    assert outcome.err.count("MuJoCo cannot render on this machine") == 1
     assert "Traceback" not in outcome.err
     assert not list(folder.glob("*.png"))
 

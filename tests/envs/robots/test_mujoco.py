@@ -29,7 +29,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-@pytest.mark.parametrize("fall", ["end", "go on"])
+@pytest.mark.parametrize("fall", ["end", "continue"])
 def test_every_step_is_gymnasiums(name, fall):
     """Exactly: the same engine gets the same numbers in the same order."""
     settings = {} if name == "half-cheetah" else {"terminate_when_unhealthy": fall == "end"}
@@ -120,7 +120,7 @@ def test_instances_that_are_not_stepped_stand_still():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(("hoper",), "hopper"), (("hopper", "fly"), "go on")]
+    ("arguments", "words"), [(("hoper",), "hopper"), (("hopper", "fly"), "continue")]
 )
 def test_what_there_is_not_is_said(arguments, words):
     with pytest.raises(InputError, match=words):

@@ -102,7 +102,7 @@ class GymEnv(Made):
         horizon = horizon or time_limit(probe)
         if horizon is None:
             raise InputError(
-                f"{whose} has no time limit: say how many steps an episode has, --horizon 200 or "
+                f"{whose} has no time limit: give the length of an episode, --horizon 200 or "
                 "rspo.discover(env, horizon=200)."
             )
         self.observed = Observed(probe.observation_space, whose)
@@ -169,7 +169,7 @@ class GymVector(Adapted):
         horizon = horizon or time_limit(vector) or time_limit(getattr(vector, "envs", [None])[0])
         if horizon is None:
             raise InputError(
-                f"{whose} has no time limit: say how many steps an episode has, "
+                f"{whose} has no time limit: give the length of an episode, "
                 "rspo.discover(env, horizon=200)."
             )
         self.observed = Observed(vector.single_observation_space, whose)

@@ -34,8 +34,8 @@ def from_module(name: str, horizon: int | None = None) -> "ParallelWorld":
         raise InputError(f"Cannot import '{name}': {error}.") from error
     if not hasattr(module, "parallel_env"):
         raise InputError(
-            f"The module '{name}' has no parallel_env: rspo needs a world whose agents move "
-            "together."
+            f"The module '{name}' has no parallel_env: rspo needs the parallel API, in which all "
+            "agents act at the same time."
         )
     with given.own_code(f"pettingzoo:{name}", "making it"):
         render = lambda: module.parallel_env(render_mode="rgb_array")
@@ -82,7 +82,7 @@ class ParallelWorld(Made):
         horizon = horizon or _cycles(probe)
         if horizon is None:
             raise InputError(
-                f"{probe} does not tell its max_cycles: say how many steps an episode has, "
+                f"{probe} has no max_cycles: give the length of an episode, "
                 "--horizon 200 or rspo.discover(env, horizon=200)."
             )
         self._spec = Spec(sizes[agents[0]], spaces[agents[0]], horizon, agents=len(agents))
@@ -107,9 +107,8 @@ def _check_alike(
             unit = " numbers" if verb == "observes" else ""
             raise InputError(
                 f"The agents of {world} differ: {one} {verb} {kinds[one]}{unit}, {other} "
-                f"{kinds[other]}{unit}. All "
-                "agents share one policy, so they must be alike; supersuit's padding wrappers can "
-                "make them so."
+                f"{kinds[other]}{unit}. All agents share one policy, so their spaces must be the "
+                "same; SuperSuit's padding wrappers can make them so."
             )
 
 

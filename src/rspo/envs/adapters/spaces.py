@@ -70,6 +70,5 @@ def check_module(module: str, builds_on: str) -> None:
             return
     raise InputError(
         f"'{module}' is not in an installed package that builds on {builds_on}. Install it, or "
-        "pass your own "
-        "environment from Python: rspo.discover(make_env)."
+        "pass your own environment from Python: rspo.discover(make_env)."
     )

@@ -89,14 +89,14 @@ class State(NamedTuple):
 
 class Mujoco(HostEnv):
     """One of the robots by name. With `fall="end"` an unhealthy robot ends its episode, as in
-    Gymnasium; with "go on" the episode continues to the horizon, without the reward for being
+    Gymnasium; with "continue" the episode goes on to the horizon, without the reward for being
     healthy."""
 
-    def __init__(self, name: str, fall: Literal["end", "go on"] = "end") -> None:
+    def __init__(self, name: str, fall: Literal["end", "continue"] = "end") -> None:
         if name not in ROBOTS:
             raise InputError(f"There is no robot '{name}'. {suggestion(name, ROBOTS)}")
-        if fall not in ("end", "go on"):
-            raise InputError(f"fall is '{fall}', but it must be 'end' or 'go on'.")
+        if fall not in ("end", "continue"):
+            raise InputError(f"fall is '{fall}', but it must be 'end' or 'continue'.")
         self.robot, self.fall = ROBOTS[name], fall
         self.name = (
             name if type(self) is Mujoco and fall == "end" else None

@@ -43,9 +43,9 @@ def render(model: Model, qpos: Array, width: int = 320, height: int = 240) -> Ar
                 return np.asarray(np.load(Path(folder, "pictures.npy"), allow_pickle=False))
             failures.append(f"{backend}: {failure}")
     raise NoRendererError(
-        f"MuJoCo cannot draw on this machine ({'; '.join(failures)}). Install EGL or OSMesa (on "
-        "Debian: libegl1 or "
-        "libosmesa6), or use the drawing of rspo.envs.robots.gait_drawing, which needs no OpenGL."
+        f"MuJoCo cannot render on this machine ({'; '.join(failures)}). Install EGL or OSMesa (on "
+        "Debian: libegl1 or libosmesa6), or use the drawing of rspo.envs.robots.gait_drawing, "
+        "which needs no OpenGL."
     )
 
 

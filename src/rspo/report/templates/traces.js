@@ -1,4 +1,4 @@
-// An episode without a drawing: what was observed and what was done over time, one lane a number and one line an agent.
+// An episode without a drawing: what was observed and what was done over time, one lane per number and one line per agent.
 "use strict";
 
 function drawTraces(pen, episode, t) {
