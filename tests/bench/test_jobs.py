@@ -128,6 +128,13 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+def test_each_job_has_its_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "start", lambda task, output, core: None)
+    jobs = [dataclasses.replace(TINY, variant="alpha 0.6", seed=seed) for seed in (0, 1)]
+    logs = {executors._Process(task(job, tmp_path), None).log.name for job in jobs}
+    assert logs == {f"{job.name}.log" for job in jobs}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 def test_processes_do_what_the_same_process_does_one_core_each(tmp_path: Path) -> None:

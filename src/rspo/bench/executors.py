@@ -105,7 +105,7 @@ def error_of(task: Task, code: int, said: Sequence[str]) -> str | None:
 class _Process:
     def __init__(self, task: Task, core: int | None) -> None:
         self.task = task
-        self.log = Path(task["folder"]).with_suffix(".log")
+        self.log = Path(f"{task['folder']}.log")  # a name may contain dots
         store.make_folder(self.log.parent)
         with store.appending(self.log) as log:
             self.handle = start(task, log, core)
