@@ -1,6 +1,6 @@
 """The run folder, the only disk format:
 
-run.json                      settings, environment, versions, command; never changes
+run.json                      settings, environment, versions, command
 strategies/000/               one folder per finished iteration, written atomically
     policy.safetensors        policy and what the method keeps with it
     metrics.jsonl             one line per update
