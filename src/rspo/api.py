@@ -21,7 +21,7 @@ from rspo.envs.base import AnyEnv
 from rspo.errors import InputError, NoRendererError, RspoWarning
 from rspo.keywords import Keywords
 from rspo.methods.base import Method
-from rspo.origin import Folder, Memory
+from rspo.origin import Folder, Unsaved
 from rspo.presets import preset
 from rspo.registry import OWN, has_name, is_own, make
 from rspo.report import write_report
@@ -30,10 +30,10 @@ from rspo.rollout.base import Collector
 from rspo.rollout.collector import collector
 from rspo.runs.logs import check_log, logging
 from rspo.runs.run import Run
-from rspo.screen.view import View
+from rspo.screen.view import Display
 from rspo.search import memory
 from rspo.search.archive import Archive
-from rspo.search.callbacks import Callbacks, OnStrategy, OnUpdate, Stopped
+from rspo.search.callbacks import Callbacks, OnStrategy, OnUpdate, StopRequested
 from rspo.search.check import built_in, check_env, check_needs
 from rspo.search.crossplay import CrossPlay, cross_play, usual_episodes
 from rspo.search.loop import Found, Position, Tools, evaluation_key, search
@@ -88,7 +88,7 @@ def discover(
     config = merge(_with_method(config, method), {"env": named, **settings}, "discover()")
     validate(config, world.spec)
     check_needs(config.method, world)
-    view = View(config, quiet)
+    view = Display(config, quiet)
     memory.check(world, config, view.say)
     run = None if out is None else Run.create(Path(out), config, world.spec)
     return _carry_out(world, config, run, view, log, Callbacks(on_update, on_strategy))
@@ -143,7 +143,7 @@ def resume(
             RspoWarning,
             stacklevel=2,
         )
-    view = View(opened.config, quiet)
+    view = Display(opened.config, quiet)
     memory.check(world, opened.config, view.say)
     return _carry_out(world, opened.config, opened, view, log, Callbacks(on_update, on_strategy))
 
@@ -258,7 +258,7 @@ def _carry_out(
     env: AnyEnv,
     config: Config,
     run: Run | None,
-    view: View,
+    view: Display,
     log: str | None,
     callbacks: Callbacks,
 ) -> Archive:
@@ -272,7 +272,7 @@ def _carry_out(
         archive = run.load() if run else Archive(config)
         found: list[Found] = []
         world = lambda given: env if given is None else adapt(given)
-        archive.origin = Folder(world, run.path) if run else Memory(world, env.spec, found)
+        archive.origin = Folder(world, run.path) if run else Unsaved(world, env.spec, found)
         start = run.load_checkpoint(archive) if run else None
         played = run.load_cross_play() if run else None
         metrics = stack.enter_context(logging(log, run.path if run else None, config, start))
@@ -297,7 +297,7 @@ def _carry_out(
                 callbacks.tell(event)
             if run is not None:
                 _illustrate(collect, run, archive, played, view)
-        except (KeyboardInterrupt, Stopped):
+        except (KeyboardInterrupt, StopRequested):
             archive.interrupted = True
             if run and event is not None:
                 run.save(event, archive)
@@ -309,7 +309,7 @@ def _carry_out(
 
 
 def _illustrate(
-    collect: Collector, run: Run, archive: Archive, played: CrossPlay | None, view: View
+    collect: Collector, run: Run, archive: Archive, played: CrossPlay | None, view: Display
 ) -> None:
     """Cross-play, diversity and the pictures of a finished run; existing results are not
     recomputed."""

@@ -47,7 +47,7 @@ class Folder(Playable):
 
 
 @dataclass(frozen=True)
-class Memory(Playable):
+class Unsaved(Playable):
     """A run that was not saved."""
 
     spec: Spec

@@ -21,7 +21,7 @@ from rich.console import Console
 import product
 import rspo
 from rspo.screen import view
-from rspo.screen.view import View, strategy_table
+from rspo.screen.view import Display, strategy_table
 from rspo.search.archive import Archive
 from rspo.search.loop import Found, Position
 from rspo.text import counted
@@ -155,7 +155,7 @@ def test_names_are_said_as_they_are(
     archive: Archive, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     strategy = renamed(archive, name)[0]
-    View(archive.config).show(Found(strategy, ()))
+    Display(archive.config).show(Found(strategy, ()))
     assert f"'{name}'" in capsys.readouterr().err
 
 
@@ -167,7 +167,7 @@ def position(archive: Archive, updates: int) -> Position:
 def test_a_pipe_gets_a_sign_of_life_now_and_then(
     archive: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    screen = View(archive.config)
+    screen = Display(archive.config)
     with screen.showing(archive[:1], None):
         screen.show(position(archive, 10))
         assert "update 10/20" not in capsys.readouterr().err
@@ -182,7 +182,7 @@ def test_quiet_is_quiet(
     archive: Archive, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view, "PLAIN_SECONDS", -1.0)
-    screen = View(archive.config, quiet=True)
+    screen = Display(archive.config, quiet=True)
     with screen.showing(archive, None):
         screen.show(position(archive, 10))
         screen.show(Found(archive[0], ()))

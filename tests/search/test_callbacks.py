@@ -8,7 +8,7 @@ import pytest
 
 import product
 import rspo
-from rspo.search.callbacks import Callbacks, Stopped
+from rspo.search.callbacks import Callbacks, StopRequested
 from rspo.search.loop import Position
 
 SMALL: dict[str, Any] = {**product.SETTINGS, "iterations": 2, "quiet": True}
@@ -46,7 +46,7 @@ def test_what_came_before_a_checkpoint_is_not_told_again() -> None:
 def test_only_true_stops(answer: Any, stops: bool) -> None:
     callbacks = Callbacks(on_update=lambda update: answer)
     if stops:
-        with pytest.raises(Stopped):
+        with pytest.raises(StopRequested):
             callbacks.tell(position(0, 1, 1))
     else:
         callbacks.tell(position(0, 1, 1))

@@ -33,7 +33,9 @@ from rspo.methods.state_distance import (
 LEAST = 1e-5  # keeps the logarithm finite: no state pays more than 11.5 times the scale
 
 
-class Watch(eqx.Module):
+class Learners(eqx.Module):
+    """SIPO-RBF's own learners."""
+
     duals: Duals
     bounds: Bounds
 
@@ -66,8 +68,8 @@ class SIPORBF(StateDistance):
         stream: Stream = "episodic"
         return (stream,) * (1 + capacity)
 
-    def init(self, setup: Setup, key: Array) -> Watch:
-        return Watch(self.init_duals(setup), no_bounds(setup.spec.obs_size))
+    def init(self, setup: Setup, key: Array) -> Learners:
+        return Learners(self.init_duals(setup), no_bounds(setup.spec.obs_size))
 
     def score(
         self, state: Any, data: Trajectory, rivals: References, progress: Array | float
@@ -82,7 +84,9 @@ class SIPORBF(StateDistance):
         }
         return Score(reward, jnp.broadcast_to(weight, reward.shape), metrics)
 
-    def distance(self, state: Watch, data: Trajectory, rivals: References) -> tuple[Array, Bounds]:
+    def distance(
+        self, state: Learners, data: Trajectory, rivals: References
+    ) -> tuple[Array, Bounds]:
         """r_j of every step, [T, N, A, R], 0 in empty slots; and the bounds of states."""
         data, kept, bounds = on_one_scale(state.bounds, data, rivals)
         return with_memory(rivals, kept).each(self._reward, data, rivals.mask), bounds
@@ -96,10 +100,10 @@ class SIPORBF(StateDistance):
         return jnp.where(samples.counted, -self.scale * jnp.log(near + LEAST), 0.0)
 
     def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:
-        def one(state: Watch, data: Trajectory, rivals: References) -> Watch:
+        def one(state: Learners, data: Trajectory, rivals: References) -> Learners:
             distance, bounds = self.distance(state, data, rivals)
             lacking = self.delta * self.scale - per_step(distance, data)
             gap = data.reward.shape[0] * lacking
-            return Watch(self.raised(state.duals, gap, rivals.mask), bounds)
+            return Learners(self.raised(state.duals, gap, rivals.mask), bounds)
 
         return each_member(one, states, data, rivals)

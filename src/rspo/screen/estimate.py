@@ -2,7 +2,7 @@
 excluded: a program's first call does not count."""
 
 
-class Estimate:
+class TimeLeft:
     """Gets every progress event, and gives estimates from the second one on."""
 
     def __init__(self, rounds: int, updates: int) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rspo.config import Config
-from rspo.screen.estimate import Estimate
+from rspo.screen.estimate import TimeLeft
 from rspo.search.archive import Archive, Strategy
 from rspo.search.loop import Found, Position
 from rspo.text import LONGEST, NAME, counted, printable
@@ -21,7 +21,7 @@ STYLES = {"novel": "green", "duplicate": "yellow", "weak": "yellow", "failed": "
 PLAIN_SECONDS = 10.0  # between progress lines without a terminal
 
 
-class View:
+class Display:
     """The screen of one run; writes to standard error, so that standard output stays clean for
     results."""
 
@@ -41,7 +41,7 @@ class View:
         )
         self.bar = self.live.add_task("", total=self.updates, iteration="", numbers="compiling ...")
         self.started = self.spoken = time.monotonic()
-        self.estimate = Estimate(self.plan.rounds, self.updates)
+        self.estimate = TimeLeft(self.plan.rounds, self.updates)
 
     @contextlib.contextmanager
     def showing(self, archive: Archive, start: Position | None) -> Iterator[None]:

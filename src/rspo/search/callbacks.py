@@ -29,7 +29,7 @@ OnUpdate = Callable[[Update], Any]
 OnStrategy = Callable[[Strategy], Any]
 
 
-class Stopped(Exception):
+class StopRequested(Exception):
     """A callback asked to stop: what was found is kept, as after Ctrl-C."""
 
 
@@ -53,7 +53,7 @@ class Callbacks:
             answers = [self.on_update(update) for update in self._new(event) if self.on_update]
         # Only True itself: logging functions may return a number of characters.
         if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
-            raise Stopped
+            raise StopRequested
 
     def _new(self, position: Position) -> list[Update]:
         place = position.round, position.attempt
