@@ -26,9 +26,8 @@ def shorten(text: str, most: int | None) -> str:
 
 
 def _harmless(character: str) -> bool:
-    return (
-        character.isprintable() or unicodedata.category(character) == "Zs"
-    )  # a space, whatever its width
+    # Zs: a space of any width.
+    return character.isprintable() or unicodedata.category(character) == "Zs"
 
 
 def _spelled(character: str) -> str:

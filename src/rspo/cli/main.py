@@ -121,9 +121,8 @@ def main() -> NoReturn:
     """The entry point `rspo`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # do not fail on names that the terminal cannot show
+            # Do not fail on names that the terminal cannot show.
+            stream.reconfigure(errors="replace")
     warnings.formatwarning = _warning  # type: ignore[assignment]
     try:
         code = run(sys.argv[1:])

@@ -32,9 +32,8 @@ def size_of(data: bytes) -> tuple[int, int] | None:
 
 def _file(pixels: np.ndarray, kind: int, *more: tuple[bytes, bytes]) -> bytes:
     height, width, _ = pixels.shape
-    rows = np.insert(
-        pixels.reshape(height, -1), 0, 0, axis=1
-    )  # each row starts with the filter type: none
+    # Each row starts with the filter type: none.
+    rows = np.insert(pixels.reshape(height, -1), 0, 0, axis=1)
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     data = zlib.compress(rows.tobytes(), 9)
     parts = ((b"IHDR", header), *more, (b"IDAT", data), (b"IEND", b""))

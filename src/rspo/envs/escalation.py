@@ -155,9 +155,8 @@ def _wander(light: Array, uniform: Array) -> Array:
     """A random adjacent cell inside the grid, each one equally likely."""
     x, y = light
     blocked = jnp.zeros((), jnp.int32)
-    for direction, wall in enumerate(
-        (x == SIZE - 1, x == 0, y == SIZE - 1, y == 0)
-    ):  # right, left, up, down
+    # Right, left, up, down.
+    for direction, wall in enumerate((x == SIZE - 1, x == 0, y == SIZE - 1, y == 0)):
         blocked |= wall.astype(jnp.int32) << direction
     return walk(light, 1 + pick(uniform, 4, blocked, most=2))
 

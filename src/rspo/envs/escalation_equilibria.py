@@ -29,9 +29,8 @@ GAIN, SHARE = 0.5, 0.05
 
 CELLS = SIZE * SIZE
 _MOVES = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])  # of `ACTIONS`
-_XY = np.stack(
-    [np.arange(CELLS) % SIZE, np.arange(CELLS) // SIZE], axis=-1
-)  # position of a cell's number
+# Position of a cell's number.
+_XY = np.stack([np.arange(CELLS) % SIZE, np.arange(CELLS) // SIZE], axis=-1)
 _WALKED = np.clip(_XY[:, None] + _MOVES, 0, SIZE - 1)
 _NEXT = _WALKED[..., 1] * SIZE + _WALKED[..., 0]  # [cell, action] the cell that an action leads to
 _BESIDE = np.array([[np.abs(a - b).sum() == 1 for b in _XY] for a in _XY])
@@ -106,9 +105,8 @@ def _values(env: Escalation, horizon: int, partner: _Table, own: _Table | None) 
     together = np.zeros((CELLS, CELLS, horizon + 2))  # [cell of both, light's, L]
     length = np.arange(horizon + 1)
     for _ in range(horizon):
-        after = env.cooperation + (_WANDER[..., None] * together).sum(
-            1
-        )  # [cell where they meet, the new L]
+        # [cell where they meet, the new L]
+        after = env.cooperation + (_WANDER[..., None] * together).sum(1)
         ahead = apart.copy()
         ahead[_HERE, _HERE, _HERE] = after[:, 1]
         apart = _choose(_of_actions(ahead, partner.apart), None if own is None else own.apart)

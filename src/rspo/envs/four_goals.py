@@ -19,13 +19,8 @@ from rspo.envs.base import Env
 
 FORCE, DT, DAMPING = 5.0, 0.1, 0.25
 AGENT_SIZE, GOAL_SIZE = 0.02, 0.04
-DIRECTIONS = (
-    (0.0, 0.0),
-    (1.0, 0.0),
-    (-1.0, 0.0),
-    (0.0, 1.0),
-    (0.0, -1.0),
-)  # stay, right, left, up, down
+# Stay, right, left, up, down.
+DIRECTIONS = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.0, -1.0))
 EASY_GOALS = ((0.0, 0.5), (0.5, 0.0), (0.0, -0.5), (-0.5, 0.0))
 NOWHERE = -1
 
@@ -91,9 +86,8 @@ class FourGoals(Env):
         position = state.position + velocity * DT
         distance = jnp.linalg.norm(state.goals - position, axis=-1)
         contact = distance < self.sizes + AGENT_SIZE
-        nearest = jnp.argmin(jnp.where(contact, distance, jnp.inf)).astype(
-            jnp.int32
-        )  # landmarks may overlap
+        # Landmarks may overlap.
+        nearest = jnp.argmin(jnp.where(contact, distance, jnp.inf)).astype(jnp.int32)
         terminated = contact.any()
         state = State(position, velocity, state.goals, jnp.where(terminated, nearest, NOWHERE))
         reward = jnp.where(terminated, jnp.asarray(self.rewards)[nearest], 0.0)

@@ -117,9 +117,8 @@ class MonsterHunt(Env):
         met = same(agents, monster)
         together = met.all()
         entered = same(agents[:, None], state.apples)  # [agent, apple]
-        chosen = jnp.stack(
-            [coins & 4 == 0, coins & 4 != 0]
-        )  # which agent gets an apple that both enter
+        # Which agent gets an apple that both enter.
+        chosen = jnp.stack([coins & 4 == 0, coins & 4 != 0])
         gets = entered & (chosen[:, None] | ~entered.all(0))
         events = jnp.stack([met & together, met & ~together, gets.any(1)], -1).astype(jnp.float32)
         monster, apples = _respawn(

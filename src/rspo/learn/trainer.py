@@ -116,9 +116,8 @@ def _learn(
     """One update from the members' latest batches."""
     if shared:
         data = _shared(data)
-    update_keys = each_member(
-        lambda key: jnp.stack(_update_keys(key, state.update)[1:]), keys
-    )  # [P, 2]
+    # [P, 2]
+    update_keys = each_member(lambda key: jnp.stack(_update_keys(key, state.update)[1:]), keys)
     members = jnp.arange(setup.plan.members)
 
     def rivals_of(policies: Policy, own: Array) -> References:

@@ -18,12 +18,8 @@ from rspo.runs.clock import read_seconds
 
 Axes = dict[str, tuple[int, ...]]
 MANY = 2**20  # maximum cells of a heat map, or bars of histograms
-DRAWN: Axes = {
-    "place": (3,),
-    "size": (2,),
-    "kind": (2,),
-    "total": (1,),
-}  # axes of an episode's arrays
+# Axes of an episode's arrays.
+DRAWN: Axes = {"place": (3,), "size": (2,), "kind": (2,), "total": (1,)}
 OBSERVED: Axes = {"obs": (3,), "action": (2, 3), "total": (1,)}
 
 # The fields that the pages read from each file. It may have more.

@@ -127,9 +127,8 @@ class _Playing:
             actions.append(self._act(t))
             terminated = truncated = np.zeros(0, bool)
             if which.size:
-                asked = np.array(
-                    to_env(actions[-1][:count][which])
-                )  # a copy: an environment may write into it
+                # A copy: an environment may write into it.
+                asked = np.array(to_env(actions[-1][:count][which]))
                 step = given.whole(self.batch.step(which, asked), (which.size, *self.shape))
                 self._show(t + 1, which, as_view(step.obs))
                 rows.reward[t, which] = step.reward

@@ -109,9 +109,10 @@ class Player:
     def kill(self) -> None:
         """Kill it at once, with everything that it has started."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL) if hasattr(
-                os, "killpg"
-            ) else self.process.kill()
+            if hasattr(os, "killpg"):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
 
     def wait(self) -> None:
         """Wait briefly for its end, after `dismiss` or `kill`."""
@@ -166,9 +167,8 @@ def _packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 def _write(pipe: Any, words: dict[str, Any], arrays: bytes = b"") -> None:
     head = json.dumps(words).encode()
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # the process is gone: waiting for the answer will report it
+    # If the process is gone, waiting for the answer will report it.
+    with contextlib.suppress(OSError, ValueError):
         pipe.write(SIZES.pack(len(head), len(arrays)) + head + arrays)
         pipe.flush()
 

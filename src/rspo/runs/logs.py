@@ -118,9 +118,8 @@ class WeightsAndBiases(Log):
         import wandb
 
         self.updates = config.training.updates
-        name = store.sha256(str(path.resolve()).encode())[
-            :16
-        ]  # a resumed run continues the same W&B run
+        # A resumed run continues the same W&B run.
+        name = store.sha256(str(path.resolve()).encode())[:16]
         try:
             self.run = wandb.init(
                 project="rspo",

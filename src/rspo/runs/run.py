@@ -225,9 +225,8 @@ class Run:
             "evaluation": dataclasses.asdict(strategy.evaluation),
             "files": {name: store.sha256(data) for name, data in files.items()},
         }
-        if not store.exists(
-            folder
-        ):  # else an interruption came after the rename: it is already saved
+        # It exists if an interruption came after the rename: it is already saved.
+        if not store.exists(folder):
             store.write_folder(folder, {**files, "strategy.json": store.pack_json(record)})
 
     def summarize(self, archive: Archive) -> None:
@@ -320,9 +319,8 @@ class Run:
         plan = self.config.plan
         round = place_of(plan, len(archive)).round
         if record["round"] != round:
-            store.remove(
-                path
-            )  # the process was killed between saving the strategy and removing this file
+            # The process was killed between saving the strategy and removing this file.
+            store.remove(path)
             return None
         self.clock.go_on_from(float(record.get("seconds", math.nan)))
         kept = sum(strategy.round < round for strategy in archive.kept)

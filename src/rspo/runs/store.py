@@ -31,9 +31,8 @@ DEEPEST = 16  # nested lists and objects; ours are less than half as deep
 
 # 0 where a system lacks the flag: only `os.lstat` then checks the path.
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(
-    os, "O_BINARY", 0
-)  # do not wait for the other end of a pipe
+# Do not wait for the other end of a pipe.
+SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 KINDS = {

@@ -20,10 +20,8 @@ from rspo.errors import InputError, RspoError
 from rspo.runs import store
 from rspo.screen.draw import EXTENT, Episode
 
-SIDE, FINE = (
-    320,
-    3,
-)  # pixels of the picture, and the supersampling factor for smooth edges
+# Pixels of the picture, and the supersampling factor for smooth edges.
+SIDE, FINE = 320, 3
 PHOTO, CAPTION = 480, 24  # maximum pixels of a rendered frame, and of the caption above it
 BACKGROUND, EDGE, WORDS = "#ffffff", "#d9dee6", "#1b2330"
 FILLS = {

@@ -22,10 +22,8 @@ from rspo.rollout.base import Collector
 from rspo.search.archive import Strategy
 
 STREAM = 2**31 + 1  # random stream, unlike those of iterations and first weights
-HOST_STEPS, HOST_EPISODES = (
-    200_000,
-    4,
-)  # approximate total, and minimum per pair: host environments are slow
+# Approximate total, and minimum per pair: host environments are slow.
+HOST_STEPS, HOST_EPISODES = 200_000, 4
 
 
 @dataclass(frozen=True, eq=False)

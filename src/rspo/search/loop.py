@@ -235,9 +235,8 @@ class Pace:
 
     def __init__(self) -> None:
         self.calls = 0
-        self.seconds = (
-            math.inf
-        )  # per update; unknown before the second call, because the first one compiles
+        # Per update; unknown before the second call, because the first one compiles.
+        self.seconds = math.inf
 
     @property
     def slow(self) -> bool:

@@ -112,9 +112,8 @@ def _drawings(env: AnyEnv, trajectory: Trajectory) -> list[Drawing | None]:
 
 def _moments(trajectory: Trajectory, n: int) -> tuple[int, int, list[int]]:
     """The number of steps of an episode, the stride at which they are kept, and the kept ones."""
-    steps = int(
-        (trajectory.live & trajectory.first)[:, n].sum()
-    )  # of the first episode, where others follow
+    # Of the first episode, where others follow.
+    steps = int((trajectory.live & trajectory.first)[:, n].sum())
     stride = -(-steps // (FRAMES - 1))
     return steps, stride, sorted({*range(0, steps, stride), steps})
 
@@ -162,9 +161,8 @@ def pack_scenes(
             kind[t, s] = kinds.setdefault((str(shape.role), str(shape.label)), len(kinds) + 1)
     arrays = {"place": _fixed(place), "size": _once(_fixed(size)), "kind": _once(kind)}
     if np.isfinite(end).any():
-        arrays["end"] = _fixed(
-            np.where(np.isnan(end), place, end)
-        )  # a limb without length is a disc
+        # A limb without length is a disc.
+        arrays["end"] = _fixed(np.where(np.isnan(end), place, end))
     return arrays, list(kinds)
 
 

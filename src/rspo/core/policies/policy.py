@@ -14,10 +14,8 @@ from rspo.core.pytrees import pytree, static
 from rspo.core.spaces import ActionSpace, Box
 from rspo.core.types import Spec, View, as_view
 
-LOG_STD = (
-    -5.0,
-    2.0,
-)  # bounds of a Gaussian's log standard deviation: densities stay finite
+# Bounds of a Gaussian's log standard deviation: densities stay finite.
+LOG_STD = (-5.0, 2.0)
 Memory = Literal["none", "gru"]
 Net = MLP | GRU
 Acted = Categorical | MultiCategorical | Gaussian
@@ -129,9 +127,8 @@ class Policy:
 
     def _with_latent(self, seen: Any, latent: Any) -> Any:
         xp = seen.__array_namespace__()
-        if (
-            self.context is not None
-        ):  # a kept policy's own latent, whatever latents the episodes had
+        # A kept policy's own latent, whatever latents the episodes had.
+        if self.context is not None:
             latent = xp.broadcast_to(
                 xp.asarray(self.context), (*seen.shape[:-1], self.context.shape[0])
             )

@@ -215,9 +215,8 @@ class GymLanes(Instances):
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         assert self.ended is not None
-        if (
-            self.mode == "DISABLED" and self.ended.any()
-        ):  # unused, but a finished one must not be stepped
+        # Finished ones are no longer used, but must not be stepped.
+        if self.mode == "DISABLED" and self.ended.any():
             self.vector.reset(options={"reset_mask": self.ended.copy()})
         actions = np.stack(
             [native_action(self.space, np.zeros(action.shape[2:], action.dtype))] * len(self.ended)

@@ -38,9 +38,8 @@ class Foot:
     name: str
     duty: float  # the share of time on the ground
     touchdowns: float  # per second
-    phase: (
-        float | None
-    )  # when it lands after the first foot, as a share of a stride in [0, 1); None without strides
+    # When it lands after the first foot, as a share of a stride in [0, 1); None without strides.
+    phase: float | None
 
 
 @dataclass(frozen=True)
@@ -60,16 +59,13 @@ class Gait:
     stride_frequency: float | None  # strides per second; None when the motion does not repeat
     periodicity: float  # how well one stride repeats the last, at most 1
     feet: tuple[Foot, ...]
-    fore: tuple[
-        str, ...
-    ]  # the feet in front, for a robot whose feet stand before and behind each other
+    # The feet in front, for a robot whose feet stand before and behind each other.
+    fore: tuple[str, ...]
     flight: float  # the share of time in which no part touches the ground
-    support: dict[
-        str, float
-    ]  # the share of time on each set of feet, "none" for no foot; sums to 1
-    touching: dict[
-        str, float
-    ]  # the share of time in which a part touches the ground, parts that do
+    # The share of time on each set of feet, "none" for no foot; sums to 1.
+    support: dict[str, float]
+    # The share of time in which a part touches the ground, parts that do.
+    touching: dict[str, float]
     trunk: tuple[str, ...]  # the parts that belong to no limb
     trunk_touching: float  # the share of time in which any of them does
     leg_touching: float  # the same for the legs above the feet

@@ -16,10 +16,8 @@ LASTING = 1.0
 """A robot that falls within this many seconds shows no gait; it is falling."""
 AGREEING = 0.6
 """At least this share of the episodes must show one gait, or the strategy is "mixed"."""
-PERIOD = {
-    "pitch": 360.0,
-    "phase": 1.0,
-}  # of circular quantities, which have a circular mean
+# Of circular quantities, which have a circular mean.
+PERIOD = {"pitch": 360.0, "phase": 1.0}
 FALLING = Words("", "", "falling")
 
 

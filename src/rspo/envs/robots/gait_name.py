@@ -17,10 +17,8 @@ LEANING = 20.0  # degrees of pitch
 TUMBLING = 0.25  # turns per second
 KNEELING = 60.0  # degrees by which every shin leans
 CROUCHED = 0.75  # the torso's height as a share of the standing one
-IN_STEP, ALTERNATING = (
-    0.15,
-    0.35,
-)  # between two feet's landings, as a share of a stride, at most 0.5
+# Between two feet's landings, as a share of a stride, at most 0.5.
+IN_STEP, ALTERNATING = 0.15, 0.35
 SMALL_STEP, LONG_STRIDE = 0.3, 1.5  # strides' length as a share of the torso's standing height
 
 

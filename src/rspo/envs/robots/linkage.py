@@ -37,12 +37,10 @@ class Linkage:
     qpos: Array  # [T, nq] the positions that it was made from
     joints: Array  # [T, J] the joints below the torso, in radians (metres for sliding ones)
     standing: float  # the torso's height in the model's own starting pose
-    shins: tuple[
-        tuple[int, int], ...
-    ]  # the capsule of each shin, and which of its ends is the knee
-    fore: tuple[
-        str, ...
-    ]  # the feet in front in that pose; none where feet do not stand before and behind each other
+    # The capsule of each shin, and which of its ends is the knee.
+    shins: tuple[tuple[int, int], ...]
+    # The feet in front in that pose; none where feet do not stand before and behind each other.
+    fore: tuple[str, ...]
 
     @property
     def clearance(self) -> Array:

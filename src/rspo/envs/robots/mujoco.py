@@ -81,9 +81,8 @@ ROBOTS = {
 class State(NamedTuple):
     """What is recorded of an instance after each step."""
 
-    qpos: (
-        np.ndarray
-    )  # [..., nq] joint positions; a planar robot's first three are x, z and the pitch of its torso
+    # [..., nq] joint positions; a planar robot's first three are x, z and the pitch of its torso.
+    qpos: np.ndarray
     qvel: np.ndarray  # [..., nv]
 
 
@@ -98,9 +97,8 @@ class Mujoco(HostEnv):
         if fall not in ("end", "continue"):
             raise InputError(f"fall is '{fall}', but it must be 'end' or 'continue'.")
         self.robot, self.fall = ROBOTS[name], fall
-        self.name = (
-            name if type(self) is Mujoco and fall == "end" else None
-        )  # other processes can make only this variant
+        # Other processes can make only this variant.
+        self.name = name if type(self) is Mujoco and fall == "end" else None
         self.mujoco = _engine()
         self.model = _load(self.mujoco, _assets() / self.robot.xml)
         self.model.opt.disableflags |= _superfluous(self.mujoco.mjtDisableBit, self.robot)
@@ -194,9 +192,8 @@ class Simulations(Instances):
         self.qpos, self.qvel, self.ctrl = (
             self.engine.bind(name) for name in ("qpos", "qvel", "ctrl")
         )
-        self.dt = np.array(
-            env.model.opt.timestep * self.robot.frame_skip
-        )  # NumPy is slower with a Python number
+        # NumPy is slower with a Python number.
+        self.dt = np.array(env.model.opt.timestep * self.robot.frame_skip)
         self.x = np.zeros(size)  # position of each after its last step
         self.never, self.always = np.zeros(size, bool), np.ones(size, bool)
         self.never.flags.writeable = self.always.flags.writeable = (
