@@ -68,7 +68,7 @@ class _Watch:
         while number := os.read(self.ends[0], 1)[0]:
             if number in self.before:
                 self._hear()
-            elif self.wakeup != -1:  # somebody else's
+            elif self.wakeup != -1:  # another handler's
                 with contextlib.suppress(OSError):
                     os.write(self.wakeup, bytes([number]))
 

@@ -179,7 +179,9 @@ def _shape_problems(env: Env) -> list[str]:
     named["step gives terminated"] = step.terminated
     shapes = [(spec.agents, spec.obs_size), (spec.agents, spec.obs_size), (spec.agents,), ()]
     if problems := [
-        f"{name} in no array" for name, leaf in named.items() if not hasattr(leaf, "shape")
+        f"{name}, which must be an array"
+        for name, leaf in named.items()
+        if not hasattr(leaf, "shape")
     ]:
         return problems
     problems = [

@@ -26,7 +26,7 @@ PYTHON, MODULE = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE"
 LAUNCHES = 3  # attempts per game before giving up
 MISSING = {
     "package": "needs SMAC, which {python} does not have ({why}): install it from its repository, "
-    "oxwhirl/smac (the package 'smac' of the package index is another project), or name an "
+    "oxwhirl/smac (the package 'smac' on PyPI is another project), or name an "
     f"interpreter that has it in {PYTHON}.",
     "map": "cannot be made by SMAC ({why}): its maps belong in Maps/SMAC_Maps of the game's "
     "folder.",
@@ -119,7 +119,7 @@ class Smac(HostEnv):
             told = probe.ask(do="info")
             probe.close()
         except GameDied as error:
-            raise InputError(f"{self.title} ended before it said what it is.") from error
+            raise InputError(f"{self.title} ended before it described itself.") from error
         self._spec = Spec(
             told["obs_shape"],
             Discrete(told["n_actions"]),
