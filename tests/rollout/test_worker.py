@@ -20,6 +20,7 @@ import pytest
 import rspo
 from host_worlds import Rows
 from rspo.core.policies import init_policy
+from rspo.envs.robots.mujoco import Mujoco
 from rspo.errors import EnvironmentFailure, InputError, RspoError, RspoWarning
 from rspo.registry import ENVIRONMENTS
 from rspo.rollout.collector import collector
@@ -152,7 +153,7 @@ def test_another_environment_of_the_same_name_plays_in_threads(world, staged, mo
     play = staged(env)
     assert played(play).live.any()
     assert processes(play) == []
-    assert rspo.envs.robots.mujoco.Mujoco("hopper", fall="continue").name is None
+    assert Mujoco("hopper", fall="continue").name is None
 
 
 def test_what_an_environment_prints_is_no_answer(world, staged, capfd, monkeypatch):
