@@ -91,5 +91,7 @@ def shrink(picture: np.ndarray, side: int) -> np.ndarray:
         square = min(picture.shape[:2])
     height, width = (length // square for length in picture.shape[:2])
     cut = picture[: height * square, : width * square].astype(np.float32)
-    mean: Any = cut.reshape(height, square, width, square, 3).mean((1, 3))
+    # One addition per offset within a square: several times faster than a mean over two axes.
+    total = sum(cut[i::square, j::square] for i in range(square) for j in range(square))
+    mean: Any = total / square**2
     return mean.round().astype(np.uint8)
