@@ -31,7 +31,8 @@ def rows(returns, accepted=None):
         ([5.0, *np.random.default_rng(0).normal(5, 1, 39)], None, False),  # no more than chance
         (np.arange(40.0), None, False),  # still rising
         ([0.0, *[10.0] * 20, *[7.0] * 10], None, False),  # falling
-        (RISEN, [1.0] * 23 + [0.9], False),  # something is rejected still
+        (RISEN, [1.0] * 14 + [0.9] * 10, False),  # something is rejected still
+        (RISEN, [1.0] * 23 + [7 / 8], True),  # one episode among eighty
         (RISEN, [0.0] * 14 + [0.96] * 10, True),
         ([-400.0, *[-20.0] * 25], None, True),  # returns may be below 0
     ],

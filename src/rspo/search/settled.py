@@ -17,7 +17,7 @@ from rspo.config import Config
 EVERY = 10  # updates between two decisions
 LEVEL = 0.02  # of what was gained since the first update: less than this is no change
 ABOVE = 3.0  # standard deviations of a batch's return that the gain must exceed
-ACCEPTED = 0.95  # share of a batch that counts as all of it
+ACCEPTED = 0.95  # share of a window's episodes that counts as all of them
 PATIENCE = 3  # windows over which one that is stuck must not get better
 CREEP = 0.01  # of what was gained since the first update: one that is stuck gains no more than this
 RISE = 0.05  # of all episodes: nor are so many more of them accepted
@@ -36,7 +36,8 @@ def over(config: Config, rows: Sequence[Rows]) -> bool:
 
 def settled(rows: Rows, window: int) -> bool:
     """Whether the mean return of the last `window` updates equals that of the `window` before, is
-    clearly above the first, and all of these batches were accepted."""
+    clearly above the first, and all of their episodes were accepted. Their mean counts: of eight
+    episodes in a batch, one is already an eighth."""
     if len(rows) < 2 * window:
         return False
     before, last = _two(_column(rows, "return"), window)
@@ -44,7 +45,7 @@ def settled(rows: Rows, window: int) -> bool:
     return bool(
         gained > 0
         and abs(last.mean() - before.mean()) <= LEVEL * gained
-        and (_column(rows, "accepted")[-window:] >= ACCEPTED).all()
+        and _column(rows, "accepted")[-window:].mean() >= ACCEPTED
     )
 
 
