@@ -46,13 +46,15 @@ def discover(name, seed=0, **method):
     )
 
 
+PAPER = {"switch": "hard", "streams": "single"}
 VARIANTS = {
     "filtering": ("no-intrinsic", {}),
-    "behaviour-driven": ("behaviour-only", {"lambda_b": 0.2}),
+    "behaviour-driven": ("behaviour-only", {"lambda_b": 0.2, **PAPER}),
     "reward-driven": (
         "rspo",
-        {"lambda_b": 0.0, "lambda_r": 0.2, "predictor_hidden": 16, "predictor_steps": 100},
+        {"lambda_b": 0.0, "lambda_r": 0.2, "predictor_hidden": 16, "predictor_steps": 100, **PAPER},
     ),
+    "by default": ("rspo", {}),
     "smooth, a stream for each": (
         "rspo",
         {"lambda_b": 0.2, "switch": "smooth", "streams": "per-reference"},

@@ -101,6 +101,8 @@ class RSPO(Method):
             "measure": {"alpha": 0.8, "cap": 2.0},
         },
         "2c_vs_64zg": {"method": {"lambda_b": 5.0}},
+        # Whatever the scale of rewards, being rejected must not pay more than being accepted.
+        "unknown": {"method": {"switch": "smooth", "streams": "grouped"}},
     }
     paper: ClassVar[Mapping[str, Settings]] = {
         "four-goals": {"method": {"lambda_b": 0.0}},
