@@ -408,10 +408,11 @@ def test_a_watched_page_shows_strategies_as_they_come(
     driver.get_log("browser")  # which complains that nobody answers
 
 
+@pytest.mark.slow
 def test_hostile_names_do_not_run(
     driver: Any, run_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    run = shutil.copytree(run_of("four-goals-easy"), tmp_path / "run")
+    run = shutil.copytree(run_of("monster-hunt"), tmp_path / "run")
     forge(run)
     page = write_report(run)
     show(driver, page)
