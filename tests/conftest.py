@@ -16,14 +16,15 @@ from rspo.core.devices import use_cores
 
 _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(Path(_HOME) / "rspo" / "xla-tests"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 # as the commands do, whichever test comes first; resuming requires the same number of devices
 use_cores()
 
-# A shell starts background jobs with interrupts ignored, and every process of a test would inherit
-# that.
+# A shell starts background jobs with interrupts ignored, nohup ignores hang-ups, and every process
+# of a test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No deadline: the first example of a property compiles, the others do not.
 settings.register_profile("rspo", deadline=None, max_examples=50)
@@ -77,6 +78,5 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hunt(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with two agents, Monster-Hunt's; copy it before changing it."""
     folder = tmp_path_factory.mktemp("runs") / "hunt"
-    small = {"iterations": 3, "ppo": {"updates": 15, "batch": 1600}, "judge": {"episodes": 256}}
-    rspo.discover("monster-hunt", seed=1, out=folder, quiet=True, **small)
+    rspo.discover("monster-hunt", seed=1, out=folder, quiet=True, **product.HUNT)
     return folder

@@ -33,17 +33,7 @@ from rspo.core import interrupt
 from rspo.errors import RspoError
 from rspo.report import write_report
 
-SETTINGS = (
-    "--iterations",
-    "2",
-    "--ppo.updates",
-    "20",
-    "--ppo.batch",
-    "256",
-    "--judge.episodes",
-    "8",
-)
-DISCOVER = ("discover", "four-goals-easy", *SETTINGS)
+DISCOVER = (*product.DISCOVER, "--iterations", "2")
 CALLS = ("openat", "write", "fsync", "rename", "unlink", "mkdir")
 STRACE = shutil.which("strace")
 SECONDS = 900  # that one process may take, on however slow a machine

@@ -26,6 +26,17 @@ SETTINGS: dict[str, Any] = {
     "ppo": {"updates": 20, "batch": 1024},
     "judge": {"episodes": 32},
 }
+# The same for the games: whatever is tested on a run of one, its programs are compiled once.
+ESCALATION: dict[str, Any] = {
+    "iterations": 2,
+    "ppo": {"updates": 4, "batch": 400},
+    "judge": {"episodes": 16},
+}
+HUNT: dict[str, Any] = {
+    "iterations": 3,
+    "ppo": {"updates": 15, "batch": 1600},
+    "judge": {"episodes": 256},
+}
 TINY = ("--iterations", "3", "--ppo.updates", "20", "--ppo.batch", "1024", "--judge.episodes", "32")
 DISCOVER = ("discover", "four-goals-easy", *TINY)
 

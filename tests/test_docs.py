@@ -18,7 +18,6 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-QUICK = {"diversity.md", "environment.md"}  # the others train for longer than a moment
 
 
 def blocks(page: Path) -> list[str]:
@@ -27,20 +26,14 @@ def blocks(page: Path) -> list[str]:
 
 def programs() -> list[Any]:
     shown = [page for page in PAGES if blocks(page)]
-    marks = lambda page: () if page.name in QUICK else pytest.mark.slow
-    return [pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks(page)) for page in shown]
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in shown]
 
 
 def stag_hunts() -> None:
     """The finished runs that the page on the games looks at."""
-    small: dict[str, Any] = {
-        "iterations": 2,
-        "method": {"name": "rspo", "predictor_steps": 5},
-        "ppo": {"updates": 2, "batch": 1600},
-        "judge": {"episodes": 16},
-    }
-    for name in ("escalation", "monster-hunt"):
-        rspo.discover(name, out=f"runs/{name}-rspo-seed0", quiet=True, **small)
+    small = {"escalation": product.ESCALATION, "monster-hunt": product.HUNT | {"iterations": 2}}
+    for name, settings in small.items():
+        rspo.discover(name, out=f"runs/{name}-rspo-seed0", quiet=True, **settings)
 
 
 BEFORE: dict[str, Callable[[], None]] = {"games.md": stag_hunts}

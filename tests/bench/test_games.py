@@ -1,12 +1,12 @@
 """The tables of Monster-Hunt and Escalation, from hand-made records and a short run."""
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import product
 import rspo
 from handmade import cells, policy, record
 from product import rewritten
@@ -14,7 +14,6 @@ from rspo.bench import escalation, markdown, monster_hunt, naming
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.measures import measured
 from rspo.envs.escalation_equilibria import Pair
-from rspo.presets import preset
 
 hunt = lambda method, seed, *policies, **more: record(
     "monster-hunt", method, seed, *policies, **more
@@ -174,18 +173,13 @@ def test_counts_stand_beside_the_paper_and_full_cooperation_has_its_iteration() 
 
 @pytest.mark.slow
 def test_the_best_response_to_every_policy_of_a_run_is_measured(tmp_path: Path) -> None:
-    config = preset("escalation")
-    small = dataclasses.replace(config.ppo, batch=400, updates=2)
-    config = dataclasses.replace(
-        config, iterations=2, ppo=small, judge=dataclasses.replace(config.judge, episodes=8)
-    )
-    archive = rspo.discover("escalation", config=config, out=tmp_path / "run", quiet=True)
+    archive = rspo.discover("escalation", out=tmp_path / "run", quiet=True, **product.ESCALATION)
     found = measured(tmp_path / "run", archive, "escalation")
     pairs = [Pair(**pair) for pair in found["pairs"]]
     assert len(pairs) == 2
     assert all(pair.best > pair.value > 0 for pair in pairs)  # hardly trained: random play
-    assert found["second"]["steps"] == [400, 800]
-    assert len(found["second"]["return"]) == len(found["second"]["accepted"]) == 2
+    assert found["second"]["steps"] == [400, 800, 1200, 1600]
+    assert len(found["second"]["return"]) == len(found["second"]["accepted"]) == 4
     assert json.loads(json.dumps(found))["pairs"] == found["pairs"]
 
 

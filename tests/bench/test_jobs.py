@@ -139,6 +139,17 @@ def test_each_job_has_its_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("quickly")
 def test_processes_do_what_the_same_process_does_one_core_each(tmp_path: Path) -> None:
     jobs = [dataclasses.replace(TINY, seed=seed) for seed in (0, 1)]
+    alone = tmp_path / "alone"
+    code = (
+        "import json, sys; from rspo.bench.jobs import carry_out; carry_out(json.load(sys.stdin))"
+    )
+    subprocess.run(  # first, so that what it compiles is there for the others
+        [sys.executable, "-c", code],
+        input=json.dumps(task(jobs[0], alone)).encode(),
+        env=os.environ | executors.ONE_CORE,
+        check=True,
+        capture_output=True,
+    )
     bad = task(dataclasses.replace(TINY, seed=2), tmp_path)
     bad["config"] = bad["config"] | {"env": "nowhere"}
     ended = run([*(task(job, tmp_path) for job in jobs), bad], workers=2)
@@ -147,17 +158,6 @@ def test_processes_do_what_the_same_process_does_one_core_each(tmp_path: Path) -
     assert set(errors.values()) == {None}
     manifest = json.loads((tmp_path / jobs[0].name / "run.json").read_text())
     assert (manifest["devices"], manifest["players"]) == (1, 1)
-    alone = tmp_path / "alone"
-    code = (
-        "import json, sys; from rspo.bench.jobs import carry_out; carry_out(json.load(sys.stdin))"
-    )
-    subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps(task(jobs[0], alone)).encode(),
-        env=os.environ | executors.ONE_CORE,
-        check=True,
-        capture_output=True,
-    )
     one, other = (finished(home / jobs[0].name) for home in (tmp_path, alone))
     assert one is not None
     assert other is not None

@@ -23,13 +23,8 @@ from rspo.core import interrupt
 from rspo.rollout.collector import collector
 from rspo.rollout.host import _COLLECTORS
 from rspo.search import loop as search
-from worlds import Rooms
 
-SMALL = {
-    "iterations": 2,
-    "ppo": {"updates": 12, "batch": 63, "minibatches": 1},
-    "judge": {"episodes": 16},
-}
+SMALL = product.SETTINGS | {"iterations": 2}
 LARGE = ("discover", "four-goals-easy", "--ppo.batch", "2000000", "--ppo.updates", "50")
 
 
@@ -102,7 +97,9 @@ def test_other_threads_neither_take_signals_nor_are_stopped_by_them(found) -> No
     with ThreadPoolExecutor(1) as pool, interrupt.deferred(print):
         interrupt_me()
         assert interrupt.asked()
-        archive = pool.submit(rspo.discover, Rooms(), quiet=True, seed=3, **SMALL).result()
+        archive = pool.submit(
+            rspo.discover, "four-goals-easy", quiet=True, seed=3, **SMALL
+        ).result()
     assert not archive.interrupted
     assert same(policies(archive), policies(found))
 
@@ -133,7 +130,7 @@ def test_what_was_ignored_stays_ignored() -> None:
 
 @pytest.fixture(scope="module")
 def found():
-    return rspo.discover(Rooms(), quiet=True, seed=3, **SMALL)
+    return rspo.discover("four-goals-easy", quiet=True, seed=3, **SMALL)
 
 
 def policies(archive):
@@ -153,7 +150,9 @@ def test_one_in_a_callback_of_the_garbage_collector_is_not_swallowed() -> None:
 
     gc.callbacks.append(callback)
     try:
-        archive = rspo.discover(Rooms(), quiet=True, seed=3, **{**SMALL, "iterations": 20})
+        archive = rspo.discover(
+            "four-goals-easy", quiet=True, seed=3, **{**SMALL, "iterations": 20}
+        )
     finally:
         gc.callbacks.remove(callback)
     assert left[0] < 0
@@ -163,10 +162,10 @@ def test_one_in_a_callback_of_the_garbage_collector_is_not_swallowed() -> None:
 def test_few_updates_in_a_call_give_the_same_bits(found, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow updates run one per call, so that a stop need not wait for ten."""
     monkeypatch.setattr(search, "SECONDS", 0.0)
-    events = list(search.search(collector(Rooms()), found.config, rspo.Archive(found.config)))
-    assert (
-        len(events) == 11 + 1 + 12 + 1
-    )  # all updates but the very first, whose time is that of compiling
+    play = collector(rspo.make("four-goals-easy"))
+    events = list(search.search(play, found.config, rspo.Archive(found.config)))
+    # All updates but the very first, whose time is that of compiling.
+    assert len(events) == 19 + 1 + 20 + 1
     strategies = [event.strategy for event in events if isinstance(event, search.Found)]
     assert same([strategy.policy for strategy in strategies], policies(found))
     assert [dataclasses.asdict(s.evaluation) for s in strategies] == [
@@ -178,7 +177,7 @@ def test_one_that_comes_when_all_is_done_is_not_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rspo.api.write_report", lambda path: interrupt_me())
-    archive = rspo.discover(Rooms(), out=tmp_path / "run", quiet=True, **SMALL)
+    archive = rspo.discover("four-goals-easy", out=tmp_path / "run", quiet=True, **SMALL)
     assert archive.interrupted
     assert len(archive) == 2
 

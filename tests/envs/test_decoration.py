@@ -142,12 +142,14 @@ def recorded(folder, index=0):
 METHODS = ["describe", "scene", "backdrop", "heatmaps", "pictures", "photographs"]
 
 
+# Whatever plays, what it played is described and drawn in the same way.
+BROKEN = [(World, "describe"), (World, "scene"), *((HostWorld, method) for method in METHODS)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("broken", METHODS)
+@pytest.mark.parametrize(("whole", "broken"), BROKEN, indirect=["whole"])
 def test_what_fails_after_training_is_one_line_and_left_out(whole, broken, tmp_path):
     kind, archive, usual = whole
-    if broken == "photographs" and kind is World:
-        pytest.skip("photographs are host environments'")
     folder = tmp_path / "run"
     env = rigged(kind, broken, when=lambda: folder.exists())
     with pytest.warns(LeftOut) as warned:
@@ -303,7 +305,9 @@ def checkpoint(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["describe", "scene"])
+@pytest.mark.parametrize(
+    ("whole", "method"), [(World, "describe"), (HostWorld, "scene")], indirect=["whole"]
+)
 def test_a_kill_while_it_is_described_or_drawn_costs_no_training(
     method, whole, tmp_path, monkeypatch
 ):
@@ -353,6 +357,7 @@ def _paths():
     return os.pathsep.join(sys.path)
 
 
+@pytest.mark.slow
 def test_an_environment_that_only_fails_when_it_is_evaluated_keeps_its_training(
     tmp_path, monkeypatch
 ):

@@ -60,6 +60,7 @@ def test_fitting_learns_the_reward_of_every_state_and_action():
     assert float(model.error(play(uniform_policy(3), seed=1).samples).mean()) < 1e-2
 
 
+@pytest.mark.slow
 def test_a_predictor_fitted_on_one_door_is_wrong_behind_another():
     """That error is what drives the next policy elsewhere."""
     always = lambda door: Tabular(jnp.zeros((ENV.states, 3)).at[:, door].set(20.0))

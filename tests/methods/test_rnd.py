@@ -91,6 +91,7 @@ def test_error_and_running_scale_are_those_of_all_that_was_seen(seed, padding):
         state = update(state, data)
 
 
+@pytest.mark.slow
 def test_the_predictor_learns_and_the_target_does_not():
     data = plain.random_trajectory(np.random.default_rng(0))
     state = METHOD.init(SETUP, jax.random.key(0))

@@ -140,6 +140,7 @@ def test_the_critics_rewards_and_multipliers_are_those_of_the_formula(seed, padd
         np.testing.assert_allclose(own.duals.multiplier, multiplier, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_critics_learn_the_distance_with_bounded_weights():
     """What they give is the larger, the further apart the states are; its sign is that of a
     distance."""

@@ -35,10 +35,12 @@ def played(kind, policy, padding="count", **settings):
     """NumPy's arrays, of either collector."""
     if kind == "host":
         return collect(host_herd(), policy, EPISODES, KEY, padding=padding, **settings)
-    settings = {"padding": padding, **settings}
-    return jax.device_get(
-        jax.jit(lambda policy, key: collect(Herd(), policy, EPISODES, key, **settings))(policy, KEY)
-    )
+    return jax.device_get(_played(policy, KEY, padding, **settings))
+
+
+@functools.partial(jax.jit, static_argnames=("padding", "greedy"))
+def _played(policy, key, padding, greedy=False, latent=None):
+    return collect(Herd(), policy, EPISODES, key, padding=padding, greedy=greedy, latent=latent)
 
 
 def network(memory="none", latent=0, spec=None):
@@ -66,9 +68,17 @@ class Likes(Memoryless):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("padding", ["count", "drop", "restart"])
-@pytest.mark.parametrize("greedy", [True, False])
-@pytest.mark.parametrize("memory", ["none", "gru"])
+@pytest.mark.parametrize(
+    ("padding", "greedy", "memory"),
+    [  # every pair of two
+        ("count", True, "none"),
+        ("count", False, "gru"),
+        ("drop", True, "gru"),
+        ("drop", False, "none"),
+        ("restart", True, "none"),
+        ("restart", False, "gru"),
+    ],
+)
 def test_both_collectors_give_the_same_trajectory(padding, greedy, memory, monkeypatch):
     share_noise(monkeypatch, EPISODES, KEY)
     policy = opinionated(memory, latent=2)
@@ -94,11 +104,19 @@ def test_both_collectors_give_the_same_trajectory(padding, greedy, memory, monke
 
 @pytest.mark.slow
 @KINDS
-@pytest.mark.parametrize("greedy", [True, False])
 @pytest.mark.parametrize(
-    "player", [network(), network("gru"), uniform_policy(CHOICES), Likes(jnp.asarray(2))]
+    ("player", "greedy"),
+    [
+        (network, False),
+        (lambda: network("gru"), True),
+        (lambda: uniform_policy(CHOICES), False),
+        (lambda: Likes(jnp.asarray(2)), True),
+        (lambda: Likes(jnp.asarray(2)), False),
+    ],
+    ids=["network", "memory", "uniform", "likes, greedily", "likes"],
 )
 def test_no_forbidden_action_is_ever_taken(kind, greedy, player):
+    player = player()
     found = played(kind, player, "restart", greedy=greedy)
     assert not found.view.mask.all(-1).any()
     allowed = np.take_along_axis(found.view.mask, found.action[..., None], -1)
@@ -258,8 +276,14 @@ def plugged_in(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(jax.device_count() == 1, reason="one core plays by itself")
-@pytest.mark.parametrize("name", ["herd", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
-@pytest.mark.parametrize("settings", [{"padding": "restart"}, {"greedy": True}])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("herd", {"padding": "restart"}),
+        ("gym:CartPole-v1", {"greedy": True}),
+        ("pettingzoo:mpe2.simple_spread_v3", {"padding": "restart"}),
+    ],
+)
 @pytest.mark.usefixtures("plugged_in")
 def test_processes_play_with_a_memory_as_threads_do(name, settings):
     env, here = rspo.make(name), rspo.make(name)

@@ -50,8 +50,6 @@ WORLD = """
                 raise OSError("the robot is unplugged")
             if {trouble!r} == "exits":
                 raise SystemExit(3)
-            if {trouble!r} == "ends":
-                os._exit(4)
             if {trouble!r} == "hangs" and os.path.exists(os.environ["HANGS"]):
                 try:
                     os.remove(os.environ["HANGS"])
@@ -108,8 +106,14 @@ def world(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hopper", "gym:CartPole-v1", "pettingzoo:mpe2.simple_spread_v3"])
-@pytest.mark.parametrize("settings", [{"padding": "restart"}, {"greedy": True}])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("hopper", {"padding": "restart"}),
+        ("gym:CartPole-v1", {"greedy": True}),
+        ("pettingzoo:mpe2.simple_spread_v3", {"padding": "restart"}),
+    ],
+)
 def test_processes_play_the_same_episodes_as_threads(name, settings, staged):
     env, here = rspo.make(name), rspo.make(name)
     here.name = None
@@ -156,9 +160,11 @@ def test_another_environment_of_the_same_name_plays_in_threads(world, staged, mo
     assert Mujoco("hopper", fall="continue").name is None
 
 
-def test_what_an_environment_prints_is_no_answer(world, staged, capfd, monkeypatch):
+def test_what_an_environment_prints_is_no_answer_and_what_it_reads_no_question(
+    world, staged, capfd, monkeypatch
+):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
-    play = staged(world())
+    play = staged(world("reads"))
     assert (played(play).reward == 1).any()
     assert processes(play)
     _, err = capfd.readouterr()
@@ -208,10 +214,6 @@ def test_what_does_not_fit_is_one_sentence(world, staged, far):
         played(staged(env))
 
 
-def test_what_it_reads_is_no_question(world, staged):
-    assert (played(staged(world("reads"))).reward == 1).any()
-
-
 def test_so_does_what_it_must_not_give(world, staged):
     with pytest.raises(InputError, match="not finite"):
         played(staged(world("nan")))
@@ -236,11 +238,6 @@ def test_an_environment_that_would_end_the_program_has_failed(world, staged, far
         env.name = None
     with pytest.raises(EnvironmentFailure, match=r"its step failed \(SystemExit: 3\)"):
         played(staged(env))
-
-
-def test_a_process_whose_environment_ends_it_is_said(world, staged):
-    with pytest.raises(RspoError, match=r"process that played .* died \(exit code 4\)"):
-        played(staged(world("ends")))
 
 
 def test_an_environment_that_only_fails_there_is_said_once(world, staged, tmp_path):
@@ -338,20 +335,15 @@ def test_processes_end_with_their_collector():
     assert not any(_runs(pid) for pid in ids)
 
 
-def test_or_when_they_are_let_go_of():
+def test_or_when_they_are_let_go_of_by_callers_who_took_turns():
     with collector(rspo.make("gym:CartPole-v1")) as play:
-        played(play)
+        one = played(play)
         ids = [player.process.pid for player in processes(play)]
+        with ThreadPoolExecutor(3) as pool:
+            for other in pool.map(lambda _: played(play), range(6)):
+                np.testing.assert_array_equal(one.obs, other.obs)
         assert all(map(_runs, ids))
     assert not any(map(_runs, ids))
-
-
-def test_callers_in_several_threads_take_turns(staged):
-    play = staged(rspo.make("gym:CartPole-v1"))
-    one = played(play)
-    with ThreadPoolExecutor(3) as pool:
-        for other in pool.map(lambda _: played(play), range(6)):
-            np.testing.assert_array_equal(one.obs, other.obs)
 
 
 def test_an_interrupt_while_they_start_leaves_none(staged, monkeypatch):

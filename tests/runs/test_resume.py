@@ -3,13 +3,11 @@ and `rspo resume` ends at the same bytes as if nothing had happened."""
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,53 +16,11 @@ import product
 import rspo
 from product import DISCOVER, Outcome, assert_refused, results, rigged
 
-PATIENCE = (
-    30  # processes one run may take; each survives longer than the time between two checkpoints
-)
-
 
 @pytest.fixture
 def run(stopped: Path, tmp_path: Path) -> Path:
     """A copy of a run that was killed in its third iteration."""
     return shutil.copytree(stopped, tmp_path / "run")
-
-
-def verb_for(folder: Path) -> tuple[str | Path, ...]:
-    """What a person does: resume a run that is there, else start it."""
-    return ("resume", folder) if (folder / "run.json").exists() else (*DISCOVER, "--out", folder)
-
-
-def killed_over_and_over(folder: Path, seed: int) -> int:
-    """Kill the run at moments from a seeded generator until it comes through; the number of
-    processes that took."""
-    draw = random.Random(seed)
-    for process in range(1, PATIENCE):
-        # At a change of the folder, or some time after it: while a program compiles, trains,
-        # evaluates.
-        moment, delay = draw.randint(1, 20), draw.choice([0.0, draw.uniform(0.0, 0.3)])
-        if process == 1:
-            moment, delay = draw.choice(
-                [(0, draw.uniform(0.1, 2.0)), (draw.randint(1, 6), 0.0)]
-            )  # at the start
-        outcome = rigged("KILL", moment, folder, *verb_for(folder), delay=delay)
-        if outcome.code == 0:
-            return process
-        assert outcome.code == -signal.SIGKILL, outcome
-        if (folder / "run.json").exists():
-            rspo.load(folder)  # whatever is there can be read
-    raise AssertionError("the run makes no progress")
-
-
-@pytest.mark.slow
-def test_a_run_killed_over_and_over_ends_the_same(finished: Path, tmp_path: Path) -> None:
-    folders = [tmp_path / "a", tmp_path / "b"]
-    with ThreadPoolExecutor() as pool:
-        processes = list(pool.map(killed_over_and_over, folders, [1, 2]))
-    for folder, count in zip(folders, processes, strict=True):
-        assert count > 2
-        assert results(folder) == results(finished)
-        assert not (folder / "checkpoint.safetensors").exists()
-        assert not list(folder.rglob("*.tmp"))
 
 
 @pytest.mark.slow

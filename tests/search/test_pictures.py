@@ -19,6 +19,7 @@ from rspo.search.archive import Archive
 from rspo.search.crossplay import CrossPlay
 from rspo.search.pictures import cross_play_picture
 
+# Those of product.ESCALATION, as flags.
 TINY = ("--iterations", "2", "--ppo.updates", "4", "--ppo.batch", "400", "--judge.episodes", "16")
 DISCOVER = ("discover", "escalation", *TINY)
 END = ("crossplay.json", "crossplay.svg", "cooperation.svg")
