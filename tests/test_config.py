@@ -14,6 +14,7 @@ from rspo.core.types import Spec
 from rspo.errors import InputError, suggestion
 from rspo.presets import preset
 from rspo.registry import ENVIRONMENTS, METHODS, make
+from worlds import Corridor
 
 BASE = preset("four-goals-easy")
 SPEC = make("four-goals-easy").spec
@@ -156,6 +157,12 @@ def test_the_suggested_batch_is_good(horizon: int, batch: int) -> None:
         validate(config, spec)
     tip = int(str(error.value).rsplit("try ", 1)[1].rstrip("."))
     validate(merge(config, {"ppo": {"batch": tip}}, "test"), spec)
+
+
+@pytest.mark.parametrize("length", [12, 496, 20_000])
+def test_an_environment_of_ones_own_plays_whole_episodes_by_default(length: int) -> None:
+    world = Corridor(length)
+    validate(preset("mine", world=world), world.spec)
 
 
 def test_minibatches_must_divide_the_samples_of_all_agents() -> None:

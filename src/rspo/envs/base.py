@@ -138,6 +138,12 @@ class Env(eqx.Module, World):
         return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(self.reset, noise)[0]))
 
     @property
+    def settings(self) -> Mapping[str, Any]:
+        """Whole episodes of about 8192 steps in all."""
+        horizon = self.spec.horizon
+        return {"ppo": {"batch": max(round(8192 / horizon), 1) * horizon}}
+
+    @property
     @abc.abstractmethod
     def spec(self) -> Spec: ...
 
@@ -235,7 +241,6 @@ class HostEnv(World, abc.ABC):
         return {
             "ppo": {
                 "batch": episodes * self.spec.horizon,
-                "updates": 100,
                 "settled": 10,
                 "epochs": 10,
                 "minibatches": 8,
