@@ -45,7 +45,7 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrite links that lead out of docs/, which are right in the repository, for the site."""
     up = "../" * page.file.src_uri.count("/")
-    markdown = markdown.replace("](../results/", f"]({up}results/")
+    markdown = markdown.replace(f"](../{up}results/", f"]({up}results/")
     return markdown.replace(MARK, methods_table()) if MARK in markdown else markdown
 
 

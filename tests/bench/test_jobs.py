@@ -14,7 +14,7 @@ import pytest
 
 import product
 from rspo.bench import executors
-from rspo.bench.executors import Ended, Processes
+from rspo.bench.executors import Ended, Processes, error_of
 from rspo.bench.jobs import RECORD, Job, carry_out, difference, finished, task
 from rspo.bench.records import Records, why_not
 from rspo.errors import InputError
@@ -192,3 +192,15 @@ def test_a_killed_process_is_begun_again_and_an_orphan_ends(tmp_path: Path) -> N
     assert finished(Path(other["folder"])) is None
     events.close()  # type: ignore[attr-defined]
     assert [event.error for event in run([other], 1)] == [None]
+
+
+def test_a_jobs_error_is_its_own_last_word_not_jaxs_note_below_it(tmp_path: Path) -> None:
+    said = [
+        "ValueError: no such shape",
+        "-" * 20,
+        "For simplicity, JAX has removed its frames.",
+        "",
+    ]
+    task = {"folder": str(tmp_path / "job")}
+    assert error_of(task, 1, said) == "ValueError: no such shape"
+    assert error_of(task, 1, said[1:]) == "Its process ended with 1."

@@ -99,6 +99,8 @@ def error_of(task: Task, code: int, said: Sequence[str]) -> str | None:
     if code == CODE:
         return "It was interrupted."
     lines = [line.strip() for line in said if line.strip()]
+    while lines and (lines[-1].startswith("For simplicity, JAX") or set(lines[-1]) == {"-"}):
+        lines.pop()  # JAX's note on its own frames, below the error
     return lines[-1] if lines else f"Its process ended with {code}."
 
 

@@ -137,11 +137,14 @@ def make_threshold(
         return delta.astype(jnp.float32), returns.mean(), returns.mean(-1).std()
 
     @collect.program
+    def play(
+        random: Any, policy: Policy, mean_return: float, key: Array
+    ) -> tuple[Array, Array, Array]:
+        return score(policy, mean_return, collect(random, episodes, key, padding=padding))
+
     def threshold(policy: Policy, mean_return: float, key: Array) -> tuple[Array, Array, Array]:
         rival_key, play_key = jax.random.split(key)
-        return score(
-            policy, mean_return, collect(rival(rival_key), episodes, play_key, padding=padding)
-        )
+        return play(rival(rival_key), policy, mean_return, play_key)
 
     return threshold
 
