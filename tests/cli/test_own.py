@@ -65,7 +65,7 @@ def test_discovered_played_evaluated_and_resumed_by_naming_it_again(module, tmp_
     sys.modules.pop(module)
     for verb in ("evaluate", "resume", "play"):
         assert_refused(
-            here(verb, folder), f"does not decide what is imported: name it, --env {own}"
+            here(verb, folder), f"does not decide what is imported: name it with --env {own}"
         )
         assert module not in sys.modules
     with pytest.raises(InputError, match="does not decide what is imported"):
