@@ -174,7 +174,7 @@ _MARINES: dict[str, Any] = {
     "entropy_decay": (0.5, 1.0),
     "padding": "restart",
 }
-# Colossi win within a million steps, a tenth of the paper's.
+# Colossi win within a million steps, a tenth of those of a later port by the same group.
 _COLOSSI = _MARINES | {"updates": 60, "entropy_coefficient": 0.05, "entropy_decay": (1.0, 1.0)}
 
 TASKS = {
