@@ -18,6 +18,12 @@ _HOME = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
 jax.config.update("jax_compilation_cache_dir", str(Path(_HOME) / "rspo" / "xla-tests"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
+# Programs that set no level of their own, as the large ones do, are compiled without LLVM's
+# optimisation: most tests run them once.
+# XLA reads this once, when JAX is first used.
+_LEVEL = "--xla_backend_optimization_level=0"
+os.environ["XLA_FLAGS"] = f"{_LEVEL} {os.environ.get('XLA_FLAGS', '')}".strip()
+
 # as the commands do, whichever test comes first; resuming requires the same number of devices
 use_cores()
 

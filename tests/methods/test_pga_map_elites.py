@@ -309,16 +309,3 @@ def test_it_takes_the_steps_of_other_methods():
 def test_a_memory_is_refused_in_a_sentence(tmp_path):
     with pytest.raises(InputError, match=r"ppo\.memory is 'gru'"):
         found(Doors(doors=2, depth=1), tmp_path, 2, memory="gru")
-
-
-@pytest.mark.slow
-def test_it_finds_the_four_landmarks_of_4_goals_easy(tmp_path):
-    archive = rspo.discover(
-        "four-goals-easy", method="pga-map-elites", iterations=4, out=tmp_path / "run", quiet=True
-    )
-    assert {s.descriptor for s in archive if s.status != "failed"} == {
-        "up",
-        "right",
-        "down",
-        "left",
-    }

@@ -15,19 +15,18 @@ SENTENCE = "rspo: It is not.\n"
 
 @pytest.mark.slow
 def test_a_run_that_is_ended_over_and_over_comes_to_the_same_bytes(tmp_path: Path) -> None:
-    harness = kills.kill(tmp_path, 12, seed=1)
-    assert harness.ended.total() >= 12
+    harness = kills.kill(tmp_path, 5, seed=1)
+    assert harness.ended.total() >= 5
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # they are for the user
 def test_what_is_damaged_or_mistyped_is_answered_with_one_sentence(tmp_path: Path) -> None:
-    harness = fuzz.fuzz(tmp_path, range(300), seed=1)
+    harness = fuzz.fuzz(tmp_path, range(100), seed=1)
     assert harness.failures == []
-    assert harness.codes.total() == 300
-    assert (
-        min(harness.codes[0], harness.codes[2]) > 20
-    )  # it is neither all refused nor all let through
+    assert harness.codes.total() == 100
+    # it is neither all refused nor all let through
+    assert min(harness.codes[0], harness.codes[2]) > 7
 
 
 @pytest.mark.parametrize(
