@@ -154,8 +154,7 @@ def divergence(policy, played, starts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("padding", ["drop", "count", "restart"])
-@pytest.mark.parametrize("chunk", [2, 10])
+@pytest.mark.parametrize(("padding", "chunk"), [("drop", 2), ("count", 10), ("restart", 10)])
 def test_ratios_are_one_before_anything_is_learned(padding, chunk):
     """Episodes of 1 to 5 steps, in chunks that do not divide the horizon, or of which there is one
     a batch."""

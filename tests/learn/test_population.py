@@ -19,8 +19,7 @@ from worlds import Clock
 
 MEMBERS, UPDATES = 3, 4
 SETTINGS = {
-    "whole batches": PPO(normalize_obs=True, normalize_reward=True),
-    "minibatches": PPO(minibatches=4, padding="drop"),
+    "minibatches": PPO(minibatches=4, padding="drop", normalize_reward=True),
     "memory": PPO(memory="gru", chunk=2, padding="restart", normalize_obs=True),
 }
 SMALL = {
