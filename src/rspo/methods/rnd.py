@@ -9,8 +9,9 @@ rewards is endless, with its own value head: novelty after an episode counts too
 kept policies: k policies are k restarts.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -23,7 +24,7 @@ from rspo.core.members import each_member
 from rspo.core.policies import MLP, Normalizer, init_mlp, init_normalizer
 from rspo.core.settings import Count, Positive, Share
 from rspo.core.types import Trajectory
-from rspo.methods.base import Method, Score, Setup, Stream
+from rspo.methods.base import Method, Score, Settings, Setup, Stream
 from rspo.methods.references import References
 
 FEATURES = 32  # numbers of a state that are predicted
@@ -61,6 +62,9 @@ class RND(Method):
     """Gradient steps of the predictor per update."""
     discount: Share = 0.99
     """Discount of the sum of errors whose standard deviation is the scale."""
+
+    # With 1, novelty outweighs a reward that comes once an episode: most policies never arrive.
+    tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"coefficient": 0.3}}}
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
         return ("episodic", "endless")
