@@ -215,6 +215,25 @@ def test_the_second_one_raises_in_a_process_that_is_not_ours() -> None:
     assert 3.9 < time.monotonic() - began < 50
 
 
+def test_a_signal_that_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    send, sent = interrupt._signal_main, []
+
+    def lose_one() -> None:
+        sent.append(None)
+        if len(sent) > 1:
+            send()
+
+    monkeypatch.setattr(interrupt, "_signal_main", lose_one)
+    threading.Timer(0.1, interrupt_me).start()
+    began = time.monotonic()
+    with interrupt.deferred(lambda words: None):
+        assert interrupt._watch is not None
+        threading.Timer(1.5, interrupt._watch._hear).start()  # the main thread does not notice
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(20)
+    assert time.monotonic() - began < 15
+
+
 class terminal_of:
     """The program on a terminal of its own."""
 

@@ -38,7 +38,7 @@ class _Watch:
     def __init__(self, names: tuple[str, ...], own: bool) -> None:
         self.own = own
         self.say: Callable[[str], None] | None = None  # while there is something to keep
-        self.asked = self.known = self.twice = False
+        self.asked = self.known = self.twice = self.raised = False
         self.first = 0.0
         self.ends = os.pipe()
         if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12
@@ -60,8 +60,8 @@ class _Watch:
     def _note(self, *_: Any) -> None:
         """On the main thread."""
         self.asked = True
-        if self.twice:
-            self.known = True
+        if self.twice and not self.raised:
+            self.known = self.raised = True
             raise KeyboardInterrupt
 
     def _listen(self) -> None:
@@ -86,7 +86,14 @@ class _Watch:
             end_at_once()
         else:
             self.twice = True
-            _signal_main()  # the handler runs again, and raises this time
+            self._insist()
+
+    def _insist(self) -> None:
+        """Until the handler has run again and raised. It does not run if the signal comes when the
+        main thread is just about to wait in a system call, as one that slept and is to sleep on."""
+        while not (self.raised or self.say is None):
+            _signal_main()
+            time.sleep(POLL)
 
 
 def _signal_main() -> None:
