@@ -51,6 +51,7 @@ OTHERS = tuple(
         ("trajdiv", "TrajDiv"),
         ("maven", "MAVEN"),
         ("rnd", "RND"),
+        ("rpg", "RPG"),
         ("sipo-rbf", "SIPO-RBF"),
         ("sipo-wd", "SIPO-WD"),
         ("domino", "DOMiNO"),
