@@ -80,6 +80,15 @@ def test_a_row_that_the_paper_lacks_runs_only_if_it_is_asked_for() -> None:
     assert {job.variant for job in bench.jobs(methods=["rspo"])} == {""}
 
 
+def test_a_method_stands_for_its_plain_row_or_for_all_variants() -> None:
+    counted, alphas = BENCHES["escalation-count"], BENCHES["sensitivity-alpha"]
+    assert {job.variant for job in counted.jobs(methods=["rspo"])} == {""}
+    assert "hard switching" in {job.variant for job in counted.jobs()}
+    assert {job.variant for job in alphas.jobs(methods=["rspo"])} == {
+        job.variant for job in alphas.jobs()
+    }
+
+
 def test_the_guide_shows_the_command_of_the_published_equilibria() -> None:
     guide = (ROOT / "docs" / "games.md").read_text()
     (command,) = re.findall(r"```bash\nrspo discover (.*?)```", guide, re.DOTALL)

@@ -40,12 +40,6 @@ class Row:
         """Whether a record belongs to this row."""
         return (record["method"], record["variant"]) == (self.method, self.variant)
 
-    def wanted(self, methods: Sequence[str]) -> bool:
-        """Whether to run it, if these methods are requested, or all."""
-        if self.extra:
-            return self.key in methods
-        return not methods or self.method in methods or self.key in methods
-
 
 @dataclass(frozen=True)
 class Column:
@@ -100,6 +94,19 @@ class Bench:
     def envs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(column.env for column in self.columns))
 
+    def requested(self, methods: Sequence[str]) -> list[Row]:
+        """The rows to run if these methods are requested, by default all that the paper has. A
+        method's name stands for its plain row, or for all its variants if there is none."""
+        if not methods:
+            return [row for row in self.rows if not row.extra]
+        keys = {row.key for row in self.rows}
+        nameless = {method for method in methods if method not in keys}
+        return [
+            row
+            for row in self.rows
+            if row.key in methods or (row.method in nameless and not row.extra)
+        ]
+
     def jobs(
         self,
         *,
@@ -111,7 +118,7 @@ class Bench:
         quick: bool = False,
     ) -> list[Job]:
         """Those to run; one seed after the other, so that what is done so far can be compared."""
-        rows = [row for row in self.rows if row.wanted(methods)]
+        rows = self.requested(methods)
         everyone = list(dict.fromkeys(s for row in rows for s in row.seeds or self.seeds))
         chosen = list(seeds) or (everyone[: self.quick.seeds] if quick else everyone)
         return [
