@@ -9,6 +9,7 @@ Features phi are standardised observations. The first member learns only the tas
 away from the member with the most similar states, while they earn nearly as much.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,7 +23,7 @@ from rspo.core.members import count, each_member, member
 from rspo.core.policies import Normalizer, init_normalizer
 from rspo.core.settings import Positive, Share
 from rspo.core.types import Trajectory
-from rspo.methods.base import Kind, Method, Plan, Score, Setup, Stream
+from rspo.methods.base import Kind, Method, Plan, Score, Settings, Setup, Stream
 from rspo.methods.episodes import for_everyone
 from rspo.methods.references import References
 
@@ -56,6 +57,11 @@ class DOMiNO(Method):
     """Decay of the running mean features per update."""
 
     kind: ClassVar[Kind] = "population"
+    # Rewards that are not normalised make the values' gradient outweigh the policy's, since the
+    # diversity of a step is far larger than what a landmark pays.
+    tuned: ClassVar[Mapping[str, Settings]] = {
+        "four-goals": {"method": {"learning_rate": 0.2}, "ppo": {"normalize_reward": True}}
+    }
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)

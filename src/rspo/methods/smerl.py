@@ -56,9 +56,12 @@ class SMERL(Method):
 
     kind: ClassVar[Kind] = "latent"
     # As in the paper, what the first policy of RSPO earns; in 4-Goals that is what its first
-    # landmark pays.
-    tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"expert": 1.0}}}
-    paper: ClassVar[Mapping[str, Settings]] = tuned
+    # landmark pays. Rewards that are not normalised make the values' gradient outweigh the policy's
+    # there.
+    tuned: ClassVar[Mapping[str, Settings]] = {
+        "four-goals": {"method": {"expert": 1.0, "alpha": 1.0}, "ppo": {"normalize_reward": True}}
+    }
+    paper: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"expert": 1.0}}}
 
     def plan(self, policies: int) -> Plan:
         return Plan(latents=policies)
