@@ -78,10 +78,20 @@ def test_a_job_goes_on_where_it_was(done: Path, tmp_path: Path) -> None:
 
 def test_a_run_of_other_settings_is_not_gone_on_with(done: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(done / TINY.name, tmp_path / TINY.name)
-    (folder / RECORD).unlink()
     other = dataclasses.replace(TINY, settings=product.SETTINGS | {"measure": {"alpha": 0.7}})
     with pytest.raises(InputError, match=r"other settings \(measure.alpha is 0.5 instead of 0.7\)"):
+        carry_out(task(other, tmp_path))  # finished
+    (folder / RECORD).unlink()
+    with pytest.raises(InputError, match="other settings"):
         carry_out(task(other, tmp_path))
+
+
+def test_a_finished_job_with_too_few_policies_is_extended(done: Path, tmp_path: Path) -> None:
+    shutil.copytree(done / TINY.name, tmp_path / TINY.name)
+    longer = dataclasses.replace(TINY, settings=product.SETTINGS | {"iterations": 4})
+    record = carry_out(task(longer, tmp_path))
+    assert record is not None
+    assert len(record["strategies"]) == 4
 
 
 def test_a_difference_is_in_what_both_have() -> None:

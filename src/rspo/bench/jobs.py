@@ -118,10 +118,11 @@ def carry_out(task: Mapping[str, Any]) -> Record | None:
     from rspo.config import from_dict
 
     folder, config = Path(task["folder"]), from_dict(task["config"], task["name"])
-    if (record := finished(folder)) is not None:
+    begun = check_same(folder, task["config"]) if manifest.is_run(folder) else None
+    record = finished(folder)
+    if record is not None and len(record["strategies"]) >= config.iterations:
         return record
-    if manifest.is_run(folder):
-        begun = check_same(folder, task["config"])
+    if begun is not None:
         more = config.iterations if config.iterations > begun["iterations"] else None
         archive = api.resume(folder, iterations=more)
     else:
