@@ -13,6 +13,7 @@ from product import rewritten
 from rspo.bench import escalation, markdown, monster_hunt, naming
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.measures import measured
+from rspo.bench.other import ways_to_win
 from rspo.envs.escalation_equilibria import Pair
 
 hunt = lambda method, seed, *policies, **more: record(
@@ -46,6 +47,12 @@ def test_a_strategy_is_found_where_it_first_counts() -> None:
         policy("Edge", status="duplicate"),
     )
     assert naming.first_iterations(run) == {"Apple": 2, "Edge": 5}
+
+
+def test_defeats_and_other_ways_to_win_are_no_strategy_of_the_papers() -> None:
+    names = ["cliff sniping", "other", "defeat", "corner", "corner"]
+    run = record("2c_vs_64zg", "rspo", 0, *map(policy, names), policy("cliff walk", "other"))
+    assert ways_to_win(run) == 2
 
 
 def test_shown_names() -> None:
