@@ -57,8 +57,8 @@ class DOMiNO(Method):
     """Decay of the running mean features per update."""
 
     kind: ClassVar[Kind] = "population"
-    # Rewards that are not normalised make the values' gradient outweigh the policy's, since the
-    # diversity of a step is far larger than what a landmark pays.
+    # Without normalised rewards the loss of the values, of diversities far larger than what a
+    # landmark pays, outweighs the policy's.
     tuned: ClassVar[Mapping[str, Settings]] = {
         "four-goals": {"method": {"learning_rate": 0.2}, "ppo": {"normalize_reward": True}}
     }
