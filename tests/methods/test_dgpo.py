@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import plain
 from doors import LEARNER, opened
@@ -20,9 +22,9 @@ from rspo.methods.discriminator import from_states
 SETUP = Setup(Spec(3, Discrete(4), horizon=5, agents=2), Plan(latents=LATENTS), 1, updates=12)
 
 
-def case(method, returns):
+def case(method, returns, seed=0):
     """A discriminator that is sure of itself, and latents with these mean returns."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     data, which = with_latents(rng, plain.random_trajectory(rng))
     state = method.init(SETUP, jax.random.key(0))
     net = jax.tree.map(jnp.asarray, plain.random_mlp(rng, (3, 64, 64, LATENTS), 0.4))
@@ -39,8 +41,10 @@ def case(method, returns):
     )
 
 
-def test_the_reward_is_the_margin_to_the_most_similar_latent():
-    data, which, state = case(DGPO(), [0.0, 0.0, 0.0])
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10)
+def test_the_reward_is_the_margin_to_the_most_similar_latent(seed):
+    data, which, state = case(DGPO(), [0.0, 0.0, 0.0], seed)
     log_q = np.asarray(from_states(state.guessing.model, data))
     found = margin(log_q, data)
     for t, n, a in np.ndindex(data.reward.shape):

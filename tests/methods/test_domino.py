@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import plain
 from doors import opened
@@ -26,17 +28,22 @@ def states_of(method):
     return dataclasses.replace(states, own=jnp.arange(MEMBERS))
 
 
-def test_members_are_paid_for_moving_away_from_the_nearest_other():
-    rng = np.random.default_rng(0)
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10)
+def test_members_are_paid_for_moving_away_from_the_nearest_other(seed):
+    rng = np.random.default_rng(seed)
     data, method = plain.random_trajectory(rng), DOMiNO()
-    features = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.5, 1.0, 0.0]], np.float32)
+    features = rng.standard_normal((MEMBERS, 3)).astype(np.float32)
+    multiplier = rng.normal(0, 2, MEMBERS).astype(np.float32)
     states = dataclasses.replace(
         states_of(method),
         features=jnp.asarray([features] * MEMBERS),
-        multiplier=jnp.asarray([3.0, 0.5, -2.0]),
+        multiplier=jnp.asarray(multiplier),
     )
-    sigma = lambda x: 1 / (1 + np.exp(-x))
-    for own, (nearest, task) in enumerate([(1, 1.0), (0, sigma(0.5)), (1, sigma(-2.0))]):
+    for own in range(MEMBERS):
+        others = [i for i in range(MEMBERS) if i != own]
+        nearest = min(others, key=lambda i: np.linalg.norm(features[own] - features[i]))
+        task = 1 / (1 + np.exp(-multiplier[own])) if own else 1.0  # the first is the task's alone
         score = method.score(member(states, own), data, None, 0.0)
         obs = np.clip(data.view.obs / np.sqrt(1 + 1e-8), -10, 10)
         wanted = obs @ (features[own] - features[nearest])

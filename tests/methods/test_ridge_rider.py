@@ -25,8 +25,7 @@ from rspo.methods.ridge_rider import RidgeRider, exact_return, sampled_return
 from rspo.presets import preset
 from rspo.registry import METHODS
 from rspo.rollout.collector import collector
-from rspo.search.check import NEEDS
-from worlds import Rooms, collect
+from worlds import collect
 
 UPDATES, MEMBERS = 120, 4
 SEEDS = st.integers(0, 2**32 - 1)
@@ -205,9 +204,3 @@ def test_steps_are_those_of_other_methods_and_memories_are_refused():
     remembering = dataclasses.replace(own, ppo=PPO(batch=64, memory="gru"))
     with pytest.raises(InputError, match=r"ppo\.memory is 'gru'"):
         validate(remembering, Tree().spec)
-
-
-def test_who_gives_tables_is_known():
-    has_tables, _ = NEEDS["tables"]
-    assert has_tables(Tree())
-    assert not has_tables(Rooms())

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plain
+import rspo
+from rspo.config import Config, Judge
 from rspo.core.learning import PPO
 from rspo.core.members import alone, member
 from rspo.core.spaces import Discrete
@@ -20,8 +22,9 @@ from rspo.learn.trainer import make_trainer
 from rspo.methods.base import Method, Plan, Score, Setup
 from rspo.methods.references import Measure
 from rspo.methods.rnd import RND
+from rspo.registry import METHODS
 from rspo.rollout.collector import collector
-from worlds import Corridor
+from worlds import Corridor, Rooms
 
 SEEDS = st.integers(0, 2**32 - 1)
 METHOD = RND(coefficient=0.5, hidden=7, discount=0.9)
@@ -148,3 +151,19 @@ def test_it_walks_to_the_end_of_a_corridor_where_plain_ppo_does_not(method, arri
     _, table = trainer.advance(trainer.init(keys), kept, keys, LEARNER.updates)
     returns = np.asarray(table["return"])[-10:, 0]
     assert (returns.mean() > 1) == arrives
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "doors"), [("rnd", {"door 0"}), ("rspo", {"door 0", "door 1"})], ids=["rnd", "rspo"]
+)
+def test_it_may_open_one_door_again_and_again_for_it_ignores_what_is_kept(name, doors):
+    """Random play prefers door 0; either room pays 1 at best. On other seeds it finds the other
+    door by luck."""
+    learner = PPO(batch=256, updates=30, learning_rate=1e-2, hidden=16, layers=1, epochs=2)
+    rooms = Rooms(doors=2, depth=1, consolation=0.25)
+    method, judge = METHODS.make(name), Judge(episodes=64)
+    config = Config("rooms", 4, seed=2, method=method, ppo=learner, judge=judge)
+    archive = rspo.discover(rooms, config=config, quiet=True)
+    good = [one for one in archive if one.evaluation.greedy_return_mean == 1]
+    assert {one.descriptor for one in good} == doors

@@ -31,7 +31,10 @@ class NoSwitch(RSPO):
         "four-goals-hard": {},
         "robots": {"method": {"lambda_b": 0.001, "streams": "grouped"}},
     }
-    paper: ClassVar[Mapping[str, Settings]] = changed(RSPO.paper, switch="off")
+    paper: ClassVar[Mapping[str, Settings]] = {
+        **changed(RSPO.paper, switch="off"),
+        "four-goals": {},  # "the default behaviour-driven intrinsic reward", which RSPO lacks there
+    }
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ Kind = Literal["iterative", "population", "latent", "archive", "tabular"]
 """How a method trains k policies: one after the other, side by side, as one policy with k latents,
 as the elites of an archive of behaviours, or by exact gradients of tabular games."""
 
-Need = Literal["features", "behaviour", "tables"]
-"""What a method requires of an environment: a reward that is a weighted sum of features, a
-behaviour descriptor per episode, or exact tables of transitions and rewards."""
+Need = Literal["features", "behaviour"]
+"""What a method requires of an environment: a reward that is a weighted sum of features, or a
+behaviour descriptor per episode."""
 
 Settings = Mapping[str, Any]
 """Settings as in a configuration file: single ones, groups as tables."""

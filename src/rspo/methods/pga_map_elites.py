@@ -105,11 +105,7 @@ class PGAMapElites(Method):
     needs: ClassVar[tuple[Need, ...]] = ("behaviour",)
     memories: ClassVar[bool] = False  # critics learn from single steps
     # Their updates have few episodes, which would mean few candidates.
-    tuned: ClassVar[Mapping[str, Settings]] = {
-        "robots": {"method": {"episodes": 2}},
-        "skirmish": {"ppo": {"memory": "none"}},
-    }
-    paper: ClassVar[Mapping[str, Settings]] = {"skirmish": {"ppo": {"memory": "none"}}}
+    tuned: ClassVar[Mapping[str, Settings]] = {"robots": {"method": {"episodes": 2}}}
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)

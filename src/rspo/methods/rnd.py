@@ -63,8 +63,12 @@ class RND(Method):
     discount: Share = 0.99
     """Discount of the sum of errors whose standard deviation is the scale."""
 
-    # With 1, novelty outweighs a reward that comes once an episode: most policies never arrive.
-    tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"coefficient": 0.3}}}
+    # With 1, novelty outweighs rewards that are rare: most policies never arrive, or never meet.
+    tuned: ClassVar[Mapping[str, Settings]] = {
+        "four-goals": {"method": {"coefficient": 0.3}},
+        "monster-hunt": {"method": {"coefficient": 0.3}},
+        "escalation": {"method": {"coefficient": 0.1}},
+    }
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
         return ("episodic", "endless")

@@ -89,7 +89,7 @@ class SIPOWD(StateDistance):
         intrinsic, _ = self.intrinsic(state, data, rivals)
         multiplier = jnp.where(rivals.mask, state.duals.multiplier, 0.0)
         reward = data.reward + self.scale * (multiplier * intrinsic).sum(-1)
-        metrics = {"distance_to": intrinsic.sum(0).mean((0, 1)), "multiplier_of": multiplier}
+        metrics = {"distance_to": per_episode(intrinsic, data), "multiplier_of": multiplier}
         return Score(reward[..., None], jnp.ones((*reward.shape, 1)), metrics)
 
     def intrinsic(
@@ -113,7 +113,7 @@ class SIPOWD(StateDistance):
         def one(state: Critics, data: Trajectory, rivals: References) -> Critics:
             intrinsic, bounds = self.intrinsic(state, data, rivals)
             steps = data.reward.shape[0]
-            gap = self.delta * steps - intrinsic.sum(0).mean((0, 1))
+            gap = self.delta * steps - per_episode(intrinsic, data)
             duals = self.raised(state.duals, gap, rivals.mask)
             kept = bounds.scaled(rivals.memory)
             critic, opt_state = self._learned(state, bounds, data, kept, key)
@@ -143,3 +143,9 @@ class SIPOWD(StateDistance):
 
         keys = jax.random.split(key, self.critic_steps)
         return jax.lax.scan(step, (state.critic, state.opt_state), keys)[0]
+
+
+def per_episode(numbers: Array, data: Trajectory) -> Array:
+    """The mean over episodes, of which a column may hold several, of their sums of numbers [T, N,
+    A, R]: [R]."""
+    return (numbers.sum(0) / data.starts.sum(0)[:, None, None]).mean((0, 1))

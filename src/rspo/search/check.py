@@ -43,10 +43,6 @@ NEEDS: dict[Need, tuple[Callable[[AnyEnv], bool], str]] = {
         lambda env: type(env).behaviour is not World.behaviour,
         "it does not say how episodes behave (World.behaviour)",
     ),
-    "tables": (
-        lambda env: type(env).tables is not World.tables,
-        "it gives no tables of transitions and rewards (World.tables)",
-    ),
 }
 
 
