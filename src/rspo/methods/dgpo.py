@@ -10,7 +10,7 @@ earns enough keeps moving away from the others.
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import equinox as eqx
 import jax
@@ -18,11 +18,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from rspo.core.members import each_member
-from rspo.core.settings import Count, Positive, Share, Within
+from rspo.core.settings import Share, Within
 from rspo.core.types import Trajectory
-from rspo.methods.base import Kind, Method, Plan, Score, Setup, Stream
-from rspo.methods.discriminator import Guessing, evenly, fit, from_states, init_guessing, of_own
+from rspo.methods.base import Score, Setup, Stream
+from rspo.methods.discriminator import Guessing, from_states, of_own
 from rspo.methods.episodes import for_everyone
+from rspo.methods.latents import Latents
 from rspo.methods.references import References
 
 FORGET = 0.1  # of each latent's running mean return, per update
@@ -38,7 +39,7 @@ class Learners(eqx.Module):
 
 
 @dataclass(frozen=True)
-class DGPO(Method):
+class DGPO(Latents):
     """Settings of DGPO."""
 
     distinct: Share = 0.9
@@ -52,28 +53,13 @@ class DGPO(Method):
     """The mean return that is enough. By default the best latent's so far."""
     epsilon: float = 0.1
     """How far a latent may be below the target, as a fraction of it."""
-    hidden: Count = 64
-    """Width of the discriminator's two hidden layers."""
-    steps: Count = 4
-    """Gradient steps of the discriminator per update."""
-    learning_rate: Positive = 3e-3
-    """Learning rate of the discriminator."""
-
-    kind: ClassVar[Kind] = "latent"
-
-    def plan(self, policies: int) -> Plan:
-        return Plan(latents=policies)
 
     def channels(self, capacity: int) -> tuple[Stream, ...]:
         return ("episodic", "episodic")
 
     def init(self, setup: Setup, key: Array) -> Learners:
         latents = setup.plan.latents
-        guessing = init_guessing(setup.spec, latents, self.hidden, self.learning_rate, key)
-        return Learners(guessing, jnp.zeros(latents), jnp.zeros(latents))
-
-    def context(self, state: Any, key: Array, episodes: int) -> Array:
-        return evenly(state.guessing.model.latents, key, episodes)
+        return Learners(self.init_guessing(setup, key), jnp.zeros(latents), jnp.zeros(latents))
 
     def score(
         self, state: Any, data: Trajectory, rivals: References, progress: Array | float
@@ -101,7 +87,7 @@ class DGPO(Method):
         return each_member(self._learned, states, for_everyone(data))
 
     def _learned(self, state: Learners, data: Trajectory) -> Learners:
-        guessing = fit(state.guessing, from_states, data, self.steps, self.learning_rate)
+        guessing = self.guessed(state.guessing, from_states, data)
         latent = data.view.latent[0, :, 0]  # [N, k]
         episodes = latent.sum(0)
         mean = data.returns.mean(1) @ latent / jnp.maximum(episodes, 1)

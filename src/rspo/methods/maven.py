@@ -11,7 +11,7 @@ actions.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,12 +19,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from rspo.core.members import each_member
-from rspo.core.settings import Count, Positive, Share
+from rspo.core.settings import Count, Share
 from rspo.core.types import Trajectory
 from rspo.methods.bandit import Window, boltzmann, init_window
-from rspo.methods.base import Kind, Method, Plan, Score, Setup
-from rspo.methods.discriminator import Guessing, fit, from_episodes, init_guessing, of_own
+from rspo.methods.base import Score, Setup
+from rspo.methods.discriminator import Guessing, from_episodes, of_own
 from rspo.methods.episodes import for_everyone
+from rspo.methods.latents import Latents
 from rspo.methods.references import References
 
 
@@ -36,7 +37,7 @@ class Learners(eqx.Module):
 
 
 @dataclass(frozen=True)
-class MAVEN(Method):
+class MAVEN(Latents):
     """Settings of MAVEN."""
 
     beta: float = 1.0
@@ -47,22 +48,9 @@ class MAVEN(Method):
     """Fraction of the episodes whose latent is drawn uniformly."""
     window: Count = 512
     """Episodes that the bandit looks back on."""
-    hidden: Count = 64
-    """Width of the discriminator's two hidden layers."""
-    steps: Count = 4
-    """Gradient steps of the discriminator per update."""
-    learning_rate: Positive = 3e-3
-    """Learning rate of the discriminator."""
-
-    kind: ClassVar[Kind] = "latent"
-
-    def plan(self, policies: int) -> Plan:
-        return Plan(latents=policies)
 
     def init(self, setup: Setup, key: Array) -> Learners:
-        latents, rate = setup.plan.latents, self.learning_rate
-        guessing = init_guessing(setup.spec, latents, self.hidden, rate, key, actions=True)
-        return Learners(guessing, init_window(self.window))
+        return Learners(self.init_guessing(setup, key, actions=True), init_window(self.window))
 
     def _chances(self, state: Learners) -> Array:
         return boltzmann(state.window, state.guessing.model.latents, self.greed, self.explore)
@@ -90,6 +78,6 @@ class MAVEN(Method):
         return each_member(self._learned, states, for_everyone(data))
 
     def _learned(self, state: Learners, data: Trajectory) -> Learners:
-        guessing = fit(state.guessing, from_episodes, data, self.steps, self.learning_rate)
+        guessing = self.guessed(state.guessing, from_episodes, data)
         latent = data.view.latent[0, :, 0].argmax(-1)
         return Learners(guessing, state.window.record(latent, data.returns.mean(1)))

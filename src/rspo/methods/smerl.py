@@ -17,11 +17,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from rspo.core.members import each_member
-from rspo.core.settings import Count, Positive, Within
+from rspo.core.settings import Within
 from rspo.core.types import Trajectory
-from rspo.methods.base import Kind, Method, Plan, Score, Settings, Setup
-from rspo.methods.discriminator import Guessing, evenly, fit, from_states, init_guessing, of_own
+from rspo.methods.base import Score, Settings, Setup
+from rspo.methods.discriminator import Guessing, from_states, of_own
 from rspo.methods.episodes import for_everyone, own_return
+from rspo.methods.latents import Latents
 from rspo.methods.references import References
 
 FORGET = 0.1  # of the running mean return, per update
@@ -37,7 +38,7 @@ class Learners(eqx.Module):
 
 
 @dataclass(frozen=True)
-class SMERL(Method):
+class SMERL(Latents):
     """Settings of SMERL."""
 
     alpha: float = 10.0
@@ -47,14 +48,7 @@ class SMERL(Method):
     expert: Annotated[float | None, Within(-math.inf)] = None
     """The expert's return R*. By default the first k-th of training, a single policy's share, uses
     the task's reward alone, and its final mean return is R*."""
-    hidden: Count = 64
-    """Width of the discriminator's two hidden layers."""
-    steps: Count = 4
-    """Gradient steps of the discriminator per update."""
-    learning_rate: Positive = 3e-3
-    """Learning rate of the discriminator."""
 
-    kind: ClassVar[Kind] = "latent"
     # As in the paper, what the first policy of RSPO earns; in 4-Goals that is what its first
     # landmark pays. Normalised rewards and a tenth of the paper's alpha did better on tuning seeds.
     tuned: ClassVar[Mapping[str, Settings]] = {
@@ -62,18 +56,11 @@ class SMERL(Method):
     }
     paper: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"expert": 1.0}}}
 
-    def plan(self, policies: int) -> Plan:
-        return Plan(latents=policies)
-
     def init(self, setup: Setup, key: Array) -> Learners:
-        latents = setup.plan.latents
-        guessing = init_guessing(setup.spec, latents, self.hidden, self.learning_rate, key)
-        first = setup.updates // latents if self.expert is None else 0
+        guessing = self.init_guessing(setup, key)
+        first = setup.updates // setup.plan.latents if self.expert is None else 0
         expert = jnp.asarray(self.expert or 0.0)
         return Learners(guessing, expert, jnp.asarray(first), jnp.asarray(0))
-
-    def context(self, state: Any, key: Array, episodes: int) -> Array:
-        return evenly(state.guessing.model.latents, key, episodes)
 
     def score(
         self, state: Any, data: Trajectory, rivals: References, progress: Array | float
@@ -90,7 +77,7 @@ class SMERL(Method):
         return each_member(self._learned, states, for_everyone(data))
 
     def _learned(self, state: Learners, data: Trajectory) -> Learners:
-        guessing = fit(state.guessing, from_states, data, self.steps, self.learning_rate)
+        guessing = self.guessed(state.guessing, from_states, data)
         rate = jnp.where(state.done < state.first, jnp.maximum(FORGET, 1 / (state.done + 1)), 0.0)
         expert = state.expert + rate * (data.returns.mean() - state.expert)
         return Learners(guessing, expert, state.first, state.done + 1)
