@@ -188,3 +188,27 @@ def test_chunks_that_cannot_be_are_refused_in_a_sentence(change, name):
     with pytest.raises(InputError, match=name):
         validate(config, Clock().spec)
     validate(Config("clock", ppo=dataclasses.replace(SMALL, chunk=2, minibatches=3)), Clock().spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("asks", "share"), [(False, 4), (True, 1)])
+def test_a_joint_loss_replays_no_more_episodes_than_a_minibatch_has(asks, share):
+    """Of 4 minibatches; a method that asks for all episodes gets them."""
+    seen = []
+
+    class Looking(Method):
+        whole_episodes = asks
+
+        def loss(self, states, policies, minibatch, rivals, key):
+            seen.append(minibatch.reward.shape)
+            return jnp.zeros(())
+
+    settings = dataclasses.replace(SMALL, updates=1, epochs=2, minibatches=4, chunk=5)
+    env, keys = Clock(), jax.random.key(0)[None]
+    setup = Setup(env.spec, Plan(), capacity=1)
+    trainer = make_trainer(collector(env), Looking(), settings, Measure(), setup, rows=1)
+    policy = plain.random_policy(np.random.default_rng(0), actions=3)
+    nothing = plain.references([policy], [0.0], 1, kept=0)
+    trainer.advance(trainer.init(keys), nothing, keys, 1)
+    steps, agents = env.spec.horizon, env.spec.agents
+    assert set(seen) == {(1, settings.batch // steps * agents // share, steps)}

@@ -151,7 +151,7 @@ def _learn(
         state.opt_state,
         lessons,
         ppo.entropy_coefficient(settings, state.update),
-        _joint(method, state, joint_samples, rivals, update_keys[0, 1]),
+        _joint(method, state, joint_samples, rivals, update_keys[0, 1], settings.minibatches),
         update_keys[:, 0],
     )
     policies = each_member(_normalized, policies, after(data, more))
@@ -160,7 +160,12 @@ def _learn(
 
 
 def _joint(
-    method: Method, state: TrainState, samples: Samples, rivals: References, key: Array
+    method: Method,
+    state: TrainState,
+    samples: Samples,
+    rivals: References,
+    key: Array,
+    minibatches: int,
 ) -> ppo.Joint | None:
     """The members' joint loss, where the method has one."""
     if type(method).loss is Method.loss:
@@ -169,8 +174,21 @@ def _joint(
     samples = gathered(samples)
     if whole:
         samples = each_member(lambda one: chunked(one, samples.reward.shape[1]), samples)
-    loss = lambda policies, part, key: method.loss(state.method, policies, part, rivals, key)
+
+    def loss(policies: Policy, part: Samples, key: Array) -> Array:
+        if whole and not method.whole_episodes:
+            key, draw_key = jax.random.split(key)
+            part = _minibatch_of_episodes(part, minibatches, draw_key)
+        return method.loss(state.method, policies, part, rivals, key)
+
     return ppo.Joint(loss, samples, key, whole)
+
+
+def _minibatch_of_episodes(samples: Samples, minibatches: int, key: Array) -> Samples:
+    """As many of the episodes [P, B, T] as one of a batch's minibatches has."""
+    episodes = samples.reward.shape[1]
+    some = jax.random.choice(key, episodes, (max(episodes // minibatches, 1),), replace=False)
+    return jax.tree.map(lambda leaf: leaf[:, some], samples)
 
 
 def _normalized(policy: Policy, played: Trajectory) -> Policy:

@@ -166,8 +166,8 @@ class Method:
     ) -> Array:
         """An auxiliary loss of all members together, once per minibatch. Leaves have a leading axis
         P: each member's own learners, policy and minibatch; rivals are those of `score`, [P, R];
-        the key differs for every minibatch. Samples are [P, B], or episodes [P, N A, T] where
-        policies have memory or the method sees `whole_episodes`."""
+        the key differs for every minibatch. Samples are [P, B], or whole episodes [P, B, T] where
+        policies have memory; all of a batch's if the method sees `whole_episodes`."""
         return jnp.zeros(())
 
     def update(self, states: Any, data: Trajectory, rivals: References, key: Array) -> Any:

@@ -6,6 +6,7 @@ phi_i are a member's actions in states shared by all members: means of Gaussians
 of choices. A bandit with two arms chooses l by whether the population's mean return grows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -21,7 +22,7 @@ from rspo.core.sequences import replayed
 from rspo.core.settings import Count, Share, Within
 from rspo.core.types import Samples, Trajectory
 from rspo.methods.bandit import Window, init_window, thompson
-from rspo.methods.base import Kind, Method, Plan, Score, Setup
+from rspo.methods.base import Kind, Method, Plan, Score, Settings, Setup
 from rspo.methods.references import References
 
 JITTER = 0.01  # share of the identity in the kernel, which bounds log det and its slope
@@ -53,6 +54,8 @@ class DvD(Method):
     """Initial updates in which the bandit chooses at random."""
 
     kind: ClassVar[Kind] = "population"
+    # With 0.5 some members of the medium mode never learn the task.
+    tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"weight": 0.1}}}
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)

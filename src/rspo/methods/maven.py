@@ -10,8 +10,9 @@ actions.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -22,7 +23,7 @@ from rspo.core.members import each_member
 from rspo.core.settings import Count, Share
 from rspo.core.types import Trajectory
 from rspo.methods.bandit import Window, boltzmann, init_window
-from rspo.methods.base import Score, Setup
+from rspo.methods.base import Score, Settings, Setup
 from rspo.methods.discriminator import Guessing, from_episodes, of_own
 from rspo.methods.episodes import for_everyone
 from rspo.methods.latents import Latents
@@ -48,6 +49,8 @@ class MAVEN(Latents):
     """Fraction of the episodes whose latent is drawn uniformly."""
     window: Count = 512
     """Episodes that the bandit looks back on."""
+
+    tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"ppo": {"normalize_reward": True}}}
 
     def init(self, setup: Setup, key: Array) -> Learners:
         return Learners(self.init_guessing(setup, key, actions=True), init_window(self.window))

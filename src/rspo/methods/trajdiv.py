@@ -39,8 +39,8 @@ class TrajDiv(Method):
     kind: ClassVar[Kind] = "population"
     whole_episodes: ClassVar[bool] = True
     # There a gradient step uses an eighth of a batch, and there are ten times as many steps.
-    tuned: ClassVar[Mapping[str, Settings]] = {"robots": {"method": {"samples": 64}}}
-    paper: ClassVar[Mapping[str, Settings]] = tuned
+    paper: ClassVar[Mapping[str, Settings]] = {"robots": {"method": {"samples": 64}}}
+    tuned: ClassVar[Mapping[str, Settings]] = {**paper, "four-goals": {"method": {"beta": 1.0}}}
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)
