@@ -103,8 +103,18 @@ def test_too_little_to_tell_is_said() -> None:
 
 def test_only_rows_with_every_column_are_summed_up() -> None:
     lines = summed_up(BENCH, RECORDS)
-    assert [(row.key, of) for row, of, *_ in lines] == [("rspo", "tuned"), ("pg", "tuned")]
-    assert lines[0][2] == pytest.approx(0.5)  # of 1, 2 and 3 of 4, none of which is left out
+    assert [(line.row.key, line.settings) for line in lines] == [("rspo", "tuned"), ("pg", "tuned")]
+    # Of 2 and 3 in the easy mode, and 1 in the hard mode, which counts twice; 1 and 3 are left out.
+    assert lines[0].mean == pytest.approx((1 + 2) / 2 / 4)
+
+
+def test_the_summary_says_how_many_seeds_it_has_and_no_interval_of_one() -> None:
+    summary = lambda records: cells(
+        markdown.page(BENCH, records, "rspo bench returns", quick=False), "RSPO"
+    )[-1]
+    assert summary(RECORDS) == ["RSPO", "tuned settings", "2 1", "0.375", "-"]
+    more = [*RECORDS, run("hard", "rspo", 101, 1.0)]
+    assert summary(more) == ["RSPO", "tuned settings", "2 2", "0.375", "0.375 to 0.500"]
 
 
 def test_profiles_are_drawn_of_rows_with_every_column() -> None:

@@ -99,16 +99,27 @@ def _summary(bench: Bench, records: Sequence[Record]) -> list[str]:
     if not lines:
         return []
     rows = [
-        [row.name, SETTINGS[of], f"{value:.3f}", f"{low:.3f} to {high:.3f}"]
-        for row, of, value, low, high in lines
+        [
+            line.row.name,
+            SETTINGS[line.settings],
+            " ".join(map(str, line.seeds)),
+            f"{line.mean:.3f}",
+            "-" if line.interval is None else "{:.3f} to {:.3f}".format(*line.interval),
+        ]
+        for line in lines
     ]
     return [
         "## All columns together",
         "",
         f"The interquartile mean over all runs, as a share of {bench.ceiling:g}, and its 95 % "
-        "interval by the stratified bootstrap (rliable's definitions); methods with every column.",
+        "interval by the stratified bootstrap (rliable's definitions); methods with every column. "
+        "Columns have equal weight, whatever their number of seeds; there is no interval if one of "
+        "them has a single seed.",
         "",
-        table(["method", "settings", "interquartile mean", "95 % interval"], rows),
+        table(
+            ["method", "settings", "seeds of each column", "interquartile mean", "95 % interval"],
+            rows,
+        ),
         "",
     ]
 

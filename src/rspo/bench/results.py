@@ -77,14 +77,30 @@ def scores(bench: Bench, records: Sequence[Record]) -> list[tuple[Row, str, list
     return found
 
 
-def summed_up(
-    bench: Bench, records: Sequence[Record]
-) -> list[tuple[Row, str, float, float, float]]:
-    """The interquartile mean over all runs of each of these rows, and its interval."""
+@dataclass(frozen=True)
+class Summary:
+    """All columns of a row together."""
+
+    row: Row
+    settings: str
+    seeds: tuple[int, ...]
+    """How many each column has."""
+    mean: float
+    """The interquartile mean over all runs; columns have equal weight."""
+    interval: tuple[float, float] | None
+    """None if a column has a single seed, of which nobody knows how much it varies."""
+
+
+def summed_up(bench: Bench, records: Sequence[Record]) -> list[Summary]:
+    """A summary of each of these rows."""
     lines = []
     for row, of, own in scores(bench, records):
-        low, high = statistics.bootstrap(own)
-        lines.append((row, of, statistics.aggregate(own), float(low), float(high)))
+        counts = tuple(map(len, own))
+        interval = None
+        if min(counts) > 1:
+            low, high = statistics.bootstrap(own)
+            interval = float(low), float(high)
+        lines.append(Summary(row, of, counts, statistics.aggregate(own), interval))
     return lines
 
 
