@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import product
+from handmade import cells, policy, record
 from rspo.bench import catalogue, command
 from rspo.bench.executors import Ended, Task
 from rspo.bench.jobs import carry_out
@@ -98,6 +99,32 @@ def test_what_was_trained_otherwise_is_run_again(tmp_path: Path) -> None:
     command.run_bench(NAME, elsewhere, again, said.append)
     assert again.ran == [record["job"]]
     assert any("is run again: it has 7 steps" in line for line in said)
+
+
+def test_a_record_with_other_settings_is_left_out_of_the_tables_with_a_line(
+    tmp_path: Path,
+) -> None:
+    """Other benches' records and those of other steps are left out without one."""
+    usual = catalogue.BENCHES[NAME].jobs(methods=["rspo"], envs=["four-goals-easy"])[0]
+    own = record("four-goals-easy", "rspo", 100, policy("up"), steps=usual.configuration.steps // 7)
+    Records(tmp_path / "four-goals.jsonl").add(
+        [
+            own,
+            own | {"job": "old", "seed": 101, "config": {"ppo": {"gamma": 0.5}}},
+            own | {"job": "short", "seed": 102, "steps": 7},
+            own | {"job": "asked", "seed": 103, "steps": 7, "asked_steps": 7},
+            own | {"job": "other", "method": "nobody"},
+        ]
+    )
+    said: list[str] = []
+    options = command.Options(tables=True, out=tmp_path, runs=tmp_path)
+    assert command.run_bench(NAME, options, InProcess(), said.append) == []
+    gamma = usual.configuration.ppo.gamma
+    assert [line for line in said if not line.startswith(("Wrote", "The figure is"))] == [
+        f"old is not in the tables: ppo.gamma is 0.5 instead of {gamma}",
+        f"short is not in the tables: it has 7 steps of training for each policy, not {own['steps']:,}",
+    ]
+    assert cells((tmp_path / f"{NAME}.md").read_text(), "RSPO")[0][2] == "1.0"
 
 
 def test_methods_that_are_not_there_yet_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
