@@ -21,9 +21,10 @@ from rspo.runs import manifest
 Say = Callable[[str], None]
 SPOKEN = 15.0  # seconds between progress lines
 # Approximate training steps per second on one core, for `--list` and the first estimate of the
-# time left.
-SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3, "smac": 3e3}
+# time left; by environment where those of a domain differ.
+SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3}
 ROBOTS = {"half-cheetah": 12e3, "hopper": 7e3, "walker2d": 5e3, "humanoid": 2.5e3}
+MAPS = {"2m_vs_1z": 12e3, "2c_vs_64zg": 6.7e3}
 START = 30.0  # seconds of a job before and after training: loading, compiling, judging, drawing
 
 
@@ -177,10 +178,9 @@ def _share(job: Job, options: Options) -> float:
 
 def expected_seconds(job: Job) -> float:
     """The approximate time of a job on one core."""
-    return (
-        START
-        + job.configuration.steps / (SPEED | ROBOTS)[job.env if job.env in ROBOTS else job.domain]
-    )
+    speeds = SPEED | ROBOTS | MAPS
+    own = job.env if job.env in speeds else job.domain
+    return START + job.configuration.steps / speeds[own]
 
 
 def clock(seconds: float) -> str:
