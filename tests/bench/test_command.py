@@ -165,6 +165,8 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
         ([NAME, "--jobs", "0"], "--jobs is 0"),
         ([NAME, "--address", "here:1"], "--address is for"),
         ([NAME, "--executor", "slurm"], "must be one of"),
+        ([NAME, "--executor", "ray", "--jobs", "3"], "--jobs is for processes on this machine"),
+        ([NAME, "--gather", "store"], "--gather is for `--executor ray`"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
@@ -187,6 +189,28 @@ def test_seeds_are_run_each_in_a_folder_and_compared(
     assert folders == ["four-goals-easy-rspo-seed0", "four-goals-easy-rspo-seed1"]
     assert "Compared in" in capsys.readouterr().out
     assert "2 runs compared" in (tmp_path / "runs" / "comparison.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--executor", "ray", "--address", "here:1"),
+        ("--address", "here:1"),
+        ("--gather", "store"),
+        ("--jobs", "3"),
+    ],
+)
+def test_what_is_for_several_seeds_is_refused_without_them(flags: tuple[str, ...]) -> None:
+    outcome = product.here("discover", "four-goals-easy", *flags)
+    product.assert_refused(outcome, f"{flags[0]} is for several seeds")
+
+
+def test_what_is_for_another_executor_is_refused_for_several_seeds_too() -> None:
+    flags = ("discover", "four-goals-easy", "--seeds", "0", "1")
+    product.assert_refused(
+        product.here(*flags, "--executor", "ray", "--jobs", "3"), "--jobs is for processes"
+    )
+    product.assert_refused(product.here(*flags, "--gather", "store"), "--gather is for")
 
 
 def test_a_log_is_for_one_seed() -> None:
