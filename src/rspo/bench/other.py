@@ -158,8 +158,8 @@ SMAC_BENCHES = (
         note=(
             "By the authors' recipe for robots, on whole episodes (docs/diversity.md). The paper's "
             "numbers are of another kernel, DvD's on log-probabilities, on states that it does not "
-            "give, so the two scores do not compare. Its other table has 2 strategies of PG on this "
-            "map."
+            "give, so the two scores do not compare. Its other table has 2 strategies of PG on "
+            "this map."
         ),
         quick=SMAC_QUICK,
     ),
