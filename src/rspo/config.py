@@ -1,5 +1,5 @@
 """The typed configuration of a run: what the command line's flags, a configuration file and
-`config.json` all hold."""
+`run.json` all hold."""
 
 import dataclasses
 import typing

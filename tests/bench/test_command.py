@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import product
+from handmade import cells, policy, record
 from rspo.bench import catalogue, command
 from rspo.bench.executors import Ended, Task
 from rspo.bench.jobs import carry_out
@@ -100,6 +101,32 @@ def test_what_was_trained_otherwise_is_run_again(tmp_path: Path) -> None:
     assert any("is run again: it has 7 steps" in line for line in said)
 
 
+def test_a_record_with_other_settings_is_left_out_of_the_tables_with_a_line(
+    tmp_path: Path,
+) -> None:
+    """Other benches' records and those of other steps are left out without one."""
+    usual = catalogue.BENCHES[NAME].jobs(methods=["rspo"], envs=["four-goals-easy"])[0]
+    own = record("four-goals-easy", "rspo", 100, policy("up"), steps=usual.configuration.steps // 7)
+    Records(tmp_path / "four-goals.jsonl").add(
+        [
+            own,
+            own | {"job": "old", "seed": 101, "config": {"ppo": {"gamma": 0.5}}},
+            own | {"job": "short", "seed": 102, "steps": 7},
+            own | {"job": "asked", "seed": 103, "steps": 7, "asked_steps": 7},
+            own | {"job": "other", "method": "nobody"},
+        ]
+    )
+    said: list[str] = []
+    options = command.Options(tables=True, out=tmp_path, runs=tmp_path)
+    assert command.run_bench(NAME, options, InProcess(), said.append) == []
+    gamma = usual.configuration.ppo.gamma
+    assert [line for line in said if not line.startswith(("Wrote", "The figure is"))] == [
+        f"old is not in the tables: ppo.gamma is 0.5 instead of {gamma}",
+        f"short is not in the tables: it has 7 steps of training for each policy, not {own['steps']:,}",
+    ]
+    assert cells((tmp_path / f"{NAME}.md").read_text(), "RSPO")[0][2] == "1.0"
+
+
 def test_methods_that_are_not_there_yet_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = catalogue.BENCHES[NAME]
     monkeypatch.setattr(command.METHODS, "summaries", lambda: {"rspo": "", "pg": ""})
@@ -138,6 +165,8 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
         ([NAME, "--jobs", "0"], "--jobs is 0"),
         ([NAME, "--address", "here:1"], "--address is for"),
         ([NAME, "--executor", "slurm"], "must be one of"),
+        ([NAME, "--executor", "ray", "--jobs", "3"], "--jobs is for processes on this machine"),
+        ([NAME, "--gather", "store"], "--gather is for `--executor ray`"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
@@ -160,6 +189,28 @@ def test_seeds_are_run_each_in_a_folder_and_compared(
     assert folders == ["four-goals-easy-rspo-seed0", "four-goals-easy-rspo-seed1"]
     assert "Compared in" in capsys.readouterr().out
     assert "2 runs compared" in (tmp_path / "runs" / "comparison.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--executor", "ray", "--address", "here:1"),
+        ("--address", "here:1"),
+        ("--gather", "store"),
+        ("--jobs", "3"),
+    ],
+)
+def test_what_is_for_several_seeds_is_refused_without_them(flags: tuple[str, ...]) -> None:
+    outcome = product.here("discover", "four-goals-easy", *flags)
+    product.assert_refused(outcome, f"{flags[0]} is for several seeds")
+
+
+def test_what_is_for_another_executor_is_refused_for_several_seeds_too() -> None:
+    flags = ("discover", "four-goals-easy", "--seeds", "0", "1")
+    product.assert_refused(
+        product.here(*flags, "--executor", "ray", "--jobs", "3"), "--jobs is for processes"
+    )
+    product.assert_refused(product.here(*flags, "--gather", "store"), "--gather is for")
 
 
 def test_a_log_is_for_one_seed() -> None:

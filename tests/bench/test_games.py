@@ -99,7 +99,7 @@ def test_seeds_with_a_strategy_stand_beside_the_ticks_of_the_paper() -> None:
     assert shares[1:] == ["✓", "2 of 2", "✓", "1 of 2", "✓", "0 of 2", "✓", "1 of 2"]
     assert seeds[0][1:] == ["0", "1", "3", "-", "-", "2.0 (1.0)", "2", "2 (2)", "3"]
     assert seeds[1][5:7] == ["2 (99)", "120.4 (99.0)"]
-    assert "Corner: found here without a tick in the paper by PG (1 of 1 seeds)." in page
+    assert "Corner: found here without a tick in the paper by PG (1 of 1 seed)." in page
     assert "Edge: ticked in the paper and not found on most seeds here by RSPO (0 of 2" in page
 
 
@@ -119,6 +119,34 @@ def equilibrium(
 def escalated(seed: int, *policies: dict[str, Any], variant: str = "") -> dict[str, Any]:
     run = record("escalation", "rspo", seed, *policies, variant=variant)
     return run | {"pairs": [each["pair"] for each in policies]}
+
+
+def test_what_the_paper_says_of_the_games_in_words_is_answered() -> None:
+    first, once = policy("L=1-2"), {"P(L=1)": 1.0}
+    escalated = [
+        record("escalation", "rspo", 0, first, policy("L=always", stats={"P(L=50)": 1.0})),
+        record("escalation", "rspo", 1, first, policy("L=19-20", stats={"P(L=19)": 1.0})),
+        record("escalation", "rspo", 2, first),  # has no second policy yet
+        record("escalation", "pg", 0, first, policy("L=1-2", stats=once)),
+        record("escalation", "rpg", 0, first, policy("L=1-2", stats=once)),
+    ]
+    page = markdown.page(BENCHES["escalation-reward"], escalated, "rspo bench", quick=False)
+    assert "RSPO's second policy cooperates to the end: so on 1 of 2 seeds" in page
+    assert "PG's second policy cooperates for no more than a step: so on 1 of 1 seed" in page
+    assert "RPG's second policy cooperates for more than a step: so on 0 of 1 seed" in page
+    curve = lambda last: {"after_apple": {"steps": [1, 2], "accepted": [last, last]}}
+    hunted = [
+        hunt("rspo", 0, policy("Apple"), **curve(1.0)),
+        hunt("rspo", 1, policy("Apple")),  # found no Apple before its last iteration
+        hunt("no-intrinsic", 0, policy("Apple"), **curve(0.7)),
+    ]
+    page = markdown.page(BENCHES["monster-hunt-efficiency"], hunted, "rspo bench", quick=False)
+    assert "rises to one (above 0.9 in the last tenth): so on 1 of 1 seed" in page
+    assert "it stays low (below 0.5 in the last tenth): so on 0 of 1 seed" in page
+    walls = [record("point", "pg", 0, policy("caught"), policy("below"))]
+    walls.append(record("point", "pg", 1, policy("above", status="failed")))
+    page = markdown.page(BENCHES["point"], walls, "rspo bench", quick=False)
+    assert "Plain PPO gets around the wall: so on 1 of 2 seeds with the tuned settings." in page
 
 
 def test_equilibria_are_counted_by_four_rules() -> None:

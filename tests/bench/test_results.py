@@ -1,6 +1,7 @@
 """Tables, figures and words of a bench, from hand-made records."""
 
 import csv
+import dataclasses
 import io
 from collections.abc import Sequence
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ from handmade import cells, policy, record
 from rspo.bench import figures, markdown, output
 from rspo.bench.record import Record
 from rspo.bench.results import agreement, cell, summed_up
-from rspo.bench.tables import Bench, Column, Row
+from rspo.bench.tables import Bench, Claim, Column, Row
 
 best = lambda run: float(run["strategies"][0]["return_mean"])
 BENCH = Bench(
@@ -79,15 +80,19 @@ def test_a_quick_version_says_so() -> None:
 @pytest.mark.parametrize(
     ("records", "said"),
     [
-        (RECORDS, "easy: the order of methods is the paper's (1 pairs)."),
+        (RECORDS, "easy: the order of methods is the paper's (1 pair)."),
         (
             RECORDS,
-            "hard: 0 of 1 pairs of methods are in the paper's order, RSPO is above PG there and "
+            "hard: the one pair of methods is in the other order here, RSPO is above PG there and "
             "below it here.",
         ),
         (
             [run("easy", "rspo", 100, 1.0), run("easy", "pg", 100, 1.0)],
-            "easy: 0 of 1 pairs of methods are in the paper's order, 1 are equal here.",
+            "easy: the one pair of methods is equal here.",
+        ),
+        (
+            [*RECORDS, run("easy", "rnd", 100, 1.0)],
+            "easy: 2 of 3 pairs of methods are in the paper's order, 1 is equal here.",
         ),
     ],
 )
@@ -101,10 +106,47 @@ def test_too_little_to_tell_is_said() -> None:
     assert "Not run yet: RSPO in four-goals-hard; PG; RSPO (alpha 0.6); RND." in page
 
 
+def test_a_paper_without_numbers_to_rank_is_said() -> None:
+    silent = dataclasses.replace(
+        BENCH, columns=(Column("easy", "four-goals-easy", best, {"rspo": 4.0}),)
+    )
+    page = markdown.page(silent, RECORDS, "rspo bench returns", quick=False)
+    assert markdown.NO_NUMBERS in page
+    assert markdown.TOO_FEW not in page
+
+
+def test_what_the_paper_says_in_words_is_answered_seed_by_seed() -> None:
+    """A run that cannot tell does not count, and a method without runs is not mentioned."""
+    told = lambda run: None if best(run) == 3.5 else best(run) > 2
+    spoken = dataclasses.replace(
+        BENCH,
+        columns=BENCH.columns[:1],
+        claims=(
+            Claim("RSPO earns more than 2", BENCH.rows[0], told),
+            Claim("RND too", BENCH.rows[3], told),
+        ),
+    )
+    easy = [one for one in RECORDS if one["env"] == "four-goals-easy"]
+    page = markdown.page(spoken, easy, "rspo bench returns", quick=False)
+    assert "- RSPO earns more than 2: so on 1 of 2 seeds with the tuned settings." in page
+    assert page.count("RSPO earns more than 2") == 1
+    assert "RND too" not in page
+
+
 def test_only_rows_with_every_column_are_summed_up() -> None:
     lines = summed_up(BENCH, RECORDS)
-    assert [(row.key, of) for row, of, *_ in lines] == [("rspo", "tuned"), ("pg", "tuned")]
-    assert lines[0][2] == pytest.approx(0.5)  # of 1, 2 and 3 of 4, none of which is left out
+    assert [(line.row.key, line.settings) for line in lines] == [("rspo", "tuned"), ("pg", "tuned")]
+    # Of 2 and 3 in the easy mode, and 1 in the hard mode, which counts twice; 1 and 3 are left out.
+    assert lines[0].mean == pytest.approx((1 + 2) / 2 / 4)
+
+
+def test_the_summary_says_how_many_seeds_it_has_and_no_interval_of_one() -> None:
+    summary = lambda records: cells(
+        markdown.page(BENCH, records, "rspo bench returns", quick=False), "RSPO"
+    )[-1]
+    assert summary(RECORDS) == ["RSPO", "tuned settings", "2 1", "0.375", "-"]
+    more = [*RECORDS, run("hard", "rspo", 101, 1.0)]
+    assert summary(more) == ["RSPO", "tuned settings", "2 2", "0.375", "0.375 to 0.500"]
 
 
 def test_profiles_are_drawn_of_rows_with_every_column() -> None:

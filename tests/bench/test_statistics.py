@@ -35,8 +35,26 @@ def test_outliers_do_not_move_it() -> None:
 
 
 def test_tasks_are_taken_together() -> None:
-    tasks = [np.array([0.0, 0.0]), np.array([1.0, 1.0, 1.0, 1.0, 1.0, 9.0])]
+    tasks = [np.array([0.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, 9.0])]
     assert aggregate(tasks) == interquartile_mean(np.array([0, 0, 1, 1, 1, 1, 1, 9.0])) == 1.0
+
+
+def test_a_task_does_not_count_more_for_having_more_runs() -> None:
+    """One run of two tasks is worth five runs of the third."""
+    few = [np.ones(5), np.ones(1), np.array([0.25])]
+    assert aggregate(few) == aggregate([np.ones(5), np.ones(5), np.full(5, 0.25)]) == 7.5 / 9
+    uneven = [np.array([0.0, 1.0]), np.array([0.0, 0.0, 1.0])]  # 3 of 6 and 4 of 6 are 0
+    assert aggregate(uneven) == interquartile_mean(np.repeat([0.0, 1.0], [7, 5]))
+
+
+@given(st.integers(1, 5), st.integers(1, 5))
+def test_the_mean_and_the_profile_weigh_tasks_alike(one: int, two: int) -> None:
+    """Scores are 0 or 1 and half of each task's runs, so that both must say one half."""
+    tasks = [np.repeat([0.0, 1.0], one), np.repeat([0.0, 1.0], two)]
+    assert aggregate(tasks) == pytest.approx(0.5)
+    assert performance_profile(tasks, np.array([0.5])) == pytest.approx(0.5)
+    unlike = [np.zeros(one), np.ones(two)]
+    assert aggregate(unlike) == performance_profile(unlike, np.array([0.5])) == 0.5
 
 
 def test_a_draw_keeps_to_its_task() -> None:

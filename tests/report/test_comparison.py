@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from test_report import find, parsed, words
 
-from pages import Undrawn, make_run
+from pages import UPDATES, Undrawn, make_run
 from product import assert_refused, here, rewritten
 from rspo.report import write_comparison
 from rspo.report.comparison import Group, _line, clearly_below, interval
@@ -52,6 +52,9 @@ def test_seeds_are_taken_together(runs: list[Path], tmp_path: Path) -> None:
     assert f"{mean:.4g} ± {half:.4g}" in rows[0]
     assert rows[1].startswith("rspo, measure.alpha 0.75 0 2 (one seed)")
     assert rows[2].startswith("pg 0 2 (one seed)")
+    of_each = UPDATES * 8 * Undrawn().spec.horizon
+    steps = [f"{iterations * of_each:,} {of_each:,}" for iterations in (3, 3, 2)]
+    assert all(text in row for text, row in zip(steps, rows, strict=True))
     listed = [words(row) for row in find(single, "tr")[1:]]
     assert len(listed) == 5
     for run, text in zip(runs, listed, strict=True):

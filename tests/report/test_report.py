@@ -21,14 +21,16 @@ from hypothesis import strategies as st
 import product
 from pages import Linkage, Undrawn, make_run
 from product import assert_refused, here, read_identity, rewritten
+from rspo.config import merge, to_dict
 from rspo.core import charts
 from rspo.core.axes import number
 from rspo.errors import InputError
+from rspo.presets import preset
 from rspo.report import write_report
 from rspo.report.learning import switched_off
-from rspo.report.reading import read_run
+from rspo.report.reading import RunFolder, read_run
 from rspo.report.render import embedded
-from rspo.report.words import duration, fixed
+from rspo.report.words import budget, duration, fixed
 from rspo.runs import store
 from rspo.runs.run import Run
 
@@ -379,6 +381,26 @@ def test_a_run_without_recorded_episodes_says_so(run: Path) -> None:
     assert "Work not recorded" in text
     assert find(root, "canvas") == []
     assert here("evaluate", run).code == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, ""),
+        ({"ppo": {"settled": 9}}, ", fewer where one had settled"),
+        ({"judge": {"attempts": 3}}, ", without repeated attempts"),
+    ],
+)
+def test_the_budget_is_the_planned_environment_steps(changed: dict[str, Any], said: str) -> None:
+    sizes = {"iterations": 4, "ppo": {"updates": 40, "batch": 400}}
+    config = merge(merge(preset("monster-hunt", "rspo"), sizes, "test"), changed, "test")
+    run = RunFolder(Path(), {"config": to_dict(config)}, [], None, {})
+    assert run.steps_of_each * config.iterations == config.steps
+    assert budget(run) == f"64,000 environment steps, 16,000 for each policy{said}"
+
+
+def test_the_page_has_the_budget(hunt: Path) -> None:
+    assert f"Budget {budget(read_run(hunt))} Seed" in words(parsed(write_report(hunt)))
 
 
 def test_a_run_that_is_not_finished_says_so(run: Path) -> None:

@@ -21,9 +21,10 @@ from rspo.runs import manifest
 Say = Callable[[str], None]
 SPOKEN = 15.0  # seconds between progress lines
 # Approximate training steps per second on one core, for `--list` and the first estimate of the
-# time left.
-SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3, "smac": 3e3}
+# time left; by environment where those of a domain differ.
+SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3}
 ROBOTS = {"half-cheetah": 12e3, "hopper": 7e3, "walker2d": 5e3, "humanoid": 2.5e3}
+MAPS = {"2m_vs_1z": 12e3, "2c_vs_64zg": 6.7e3}
 START = 30.0  # seconds of a job before and after training: loading, compiling, judging, drawing
 
 
@@ -55,7 +56,7 @@ def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list
     """Run a bench; returns a sentence for each job that failed."""
     bench = bench_named(name)
     failed = [] if options.tables else _run_missing(bench, options, executor, say)
-    for path in publish(bench, options):
+    for path in publish(bench, options, say):
         say(f"Wrote {path}")
     if output.png("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>") is None:
         say(output.NO_PNG)
@@ -127,7 +128,7 @@ def _run(
         if isinstance(event, Ended):
             over[event.task["name"]] = time.monotonic() - began
             _keep(event, by_name[event.task["name"]], options, failed, say)
-            publish(bench, options)
+            publish(bench, options, lambda _: None)  # what is left out is said once, at the end
         if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
             spoken = time.monotonic()
             say(_progress(jobs, over, options, executor.workers, spoken - began))
@@ -177,10 +178,9 @@ def _share(job: Job, options: Options) -> float:
 
 def expected_seconds(job: Job) -> float:
     """The approximate time of a job on one core."""
-    return (
-        START
-        + job.configuration.steps / (SPEED | ROBOTS)[job.env if job.env in ROBOTS else job.domain]
-    )
+    speeds = SPEED | ROBOTS | MAPS
+    own = job.env if job.env in speeds else job.domain
+    return START + job.configuration.steps / speeds[own]
 
 
 def clock(seconds: float) -> str:
@@ -188,14 +188,15 @@ def clock(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def publish(bench: Bench, options: Options) -> list[Path]:
-    """The files of a bench from all records that belong to it."""
+def publish(bench: Bench, options: Options, say: Say) -> list[Path]:
+    """The files of a bench from all records that belong to it; says which are not used because
+    their runs had other settings."""
     domains = dict.fromkeys(domain_of(env) for env in bench.envs)
     records = [
         record
         for domain in domains
         for record in _records(domain, options).read().values()
-        if _wanted(bench, record, options)
+        if _wanted(bench, record, options, say)
     ]
     words = ["rspo", "bench", bench.name, *(["--quick"] if options.quick else [])]
     words += ["--steps", str(options.steps)] if options.steps else []
@@ -203,13 +204,17 @@ def publish(bench: Bench, options: Options) -> list[Path]:
     return output.write(bench, records, stem, options.runs, " ".join(words), options.quick)
 
 
-def _wanted(bench: Bench, record: Record, options: Options) -> bool:
+def _wanted(bench: Bench, record: Record, options: Options, say: Say) -> bool:
     """Whether a record belongs in the tables: of this bench, and trained with its current
     settings. Seeds and methods are not filtered: everything that is done is shown."""
     if (record["quick"], record["asked_steps"]) != (options.quick, options.steps):
         return False
     job = bench.job_of(record)
-    return job is not None and available(job.env, job.method) and otherwise(record, job) is None
+    if job is None or not available(job.env, job.method):
+        return False
+    if (other := otherwise(record, job)) is not None:
+        say(f"{record['job']} is not in the tables: {other}")
+    return other is None
 
 
 def available(env: str, method: str) -> bool:

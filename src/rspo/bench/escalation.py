@@ -7,9 +7,9 @@ from statistics import mean
 from rspo.bench import figures
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.monster_hunt import every_policy
-from rspo.bench.naming import counted, first_iterations
+from rspo.bench.naming import agreed_name, counted, first_iterations
 from rspo.bench.record import Record
-from rspo.bench.tables import Bench, Column, Quick, Row
+from rspo.bench.tables import Bench, Claim, Column, Quick, Row
 from rspo.core.types import Descriptor
 from rspo.envs.escalation import ALWAYS, Escalation, count_equilibria, lengths_in
 from rspo.envs.escalation_equilibria import GAIN, SHARE, Pair
@@ -143,6 +143,23 @@ def _second(record: Record, kind: str) -> float | None:
     return policies[1][f"{kind}return_mean"] if len(policies) > 1 else None
 
 
+def _always(record: Record) -> bool | None:
+    """Whether the second policy cooperates to the end."""
+    policies = record["strategies"]
+    return agreed_name(policies[1]) == ALWAYS if len(policies) > 1 else None
+
+
+def _cooperates(record: Record) -> bool | None:
+    """Whether the second policy goes on after the first meeting."""
+    policies = record["strategies"]
+    return reached(policies[1]["stats"]) > 1 if len(policies) > 1 else None
+
+
+def _does_not(record: Record) -> bool | None:
+    cooperates = _cooperates(record)
+    return None if cooperates is None else not cooperates
+
+
 BENCHES = (
     Bench(
         name="escalation-reward",
@@ -159,6 +176,20 @@ BENCHES = (
             "The mean return of the second policy; the figure has it over training. The paper has "
             "a figure without numbers: RSPO learns to cooperate always in its second iteration, "
             "and of the others only RPG cooperates at all."
+        ),
+        claims=(
+            Claim("RSPO's second policy cooperates to the end", RSPO, _always),
+            Claim(
+                "RPG's second policy cooperates for more than a step", BASELINES[-1], _cooperates
+            ),
+            *(
+                Claim(
+                    f"{row.title}'s second policy cooperates for no more than a step",
+                    row,
+                    _does_not,
+                )
+                for row in BASELINES[:-1]
+            ),
         ),
         quick=QUICK,
     ),

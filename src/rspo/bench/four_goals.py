@@ -128,7 +128,7 @@ BENCHES = (
             "seed. A goal counts when a policy that is good and keeps its distance reaches it in "
             "80 % of greedy episodes or more. The paper's figure has bars without numbers; its "
             "text gives RSPO's, and says that DIPG found four in 4 of 5 runs of the easy mode and "
-            "is no better than PG in the others. Seeds from 105 on ran four iterations, not seven."
+            "is no better than PG in the others. Some seeds ran four iterations, not seven."
         ),
         details=_modes,
         ceiling=float(GOALS),

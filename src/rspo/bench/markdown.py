@@ -9,6 +9,7 @@ from rspo.bench.results import (
     TUNED,
     Cell,
     agreement,
+    answers,
     cell,
     settings_of,
     summed_up,
@@ -16,6 +17,8 @@ from rspo.bench.results import (
 from rspo.bench.tables import Bench, Column, PaperNumber, Row
 
 QUICK = "**Quick version: a few steps of training only. Its numbers mean nothing.**"
+TOO_FEW = "Too few of the methods that the paper has numbers for are done to tell."
+NO_NUMBERS = "The paper prints no numbers of two methods here that could be ranked."
 SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
 
 
@@ -99,29 +102,47 @@ def _summary(bench: Bench, records: Sequence[Record]) -> list[str]:
     if not lines:
         return []
     rows = [
-        [row.name, SETTINGS[of], f"{value:.3f}", f"{low:.3f} to {high:.3f}"]
-        for row, of, value, low, high in lines
+        [
+            line.row.name,
+            SETTINGS[line.settings],
+            " ".join(map(str, line.seeds)),
+            f"{line.mean:.3f}",
+            "-" if line.interval is None else "{:.3f} to {:.3f}".format(*line.interval),
+        ]
+        for line in lines
     ]
     return [
         "## All columns together",
         "",
         f"The interquartile mean over all runs, as a share of {bench.ceiling:g}, and its 95 % "
-        "interval by the stratified bootstrap (rliable's definitions); methods with every column.",
+        "interval by the stratified bootstrap (rliable's definitions); methods with every column. "
+        "Columns have equal weight, whatever their number of seeds; there is no interval if one of "
+        "them has a single seed.",
         "",
-        table(["method", "settings", "interquartile mean", "95 % interval"], rows),
+        table(
+            ["method", "settings", "seeds of each column", "interquartile mean", "95 % interval"],
+            rows,
+        ),
         "",
     ]
 
 
 def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
-    """Whether the ranking agrees with the paper's, in plain sentences."""
-    said = []
-    for of in (TUNED, PAPER):
-        own = [f"With the {SETTINGS[of]}, {line}" for line in agreement(bench, records, of)]
-        said += [f"- {line}" for line in own]
-    if said:
-        return said
-    return ["Too few of the methods that the paper has numbers for are done to tell."]
+    """Whether the ranking agrees with the paper's, and what the paper says in words with the
+    records, in plain sentences."""
+    ranked = [
+        f"- With the {SETTINGS[of]}, {line}"
+        for of in (TUNED, PAPER)
+        for line in agreement(bench, records, of)
+    ]
+    if not ranked:
+        ranked = [TOO_FEW if any(len(column.paper) > 1 for column in bench.columns) else NO_NUMBERS]
+    answered = [
+        f"- {line} with the {SETTINGS[of]}."
+        for of in (TUNED, PAPER)
+        for line in answers(bench, records, of)
+    ]
+    return [*ranked, "", "What the paper says in words:", "", *answered] if answered else ranked
 
 
 def seeds_of(bench: Bench, records: Sequence[Record]) -> Iterator[tuple[str, Row, list[Record]]]:

@@ -11,7 +11,7 @@ from rspo.bench import figures
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.naming import LEGEND, Policy, best_return, counted, first_iterations, shown_names
 from rspo.bench.record import Record
-from rspo.bench.tables import Bench, Column, Quick, Row
+from rspo.bench.tables import Bench, Claim, Column, Quick, Row
 from rspo.config import Judge
 from rspo.core import charts
 from rspo.core.types import Descriptor
@@ -164,6 +164,19 @@ def _accepted(record: Record, part: slice) -> float | None:
     return float(np.mean(curve["accepted"][part]))
 
 
+LAST = slice(-10, None)
+
+
+def _rises(record: Record) -> bool | None:
+    accepted = _accepted(record, LAST)
+    return None if accepted is None else accepted > 0.9
+
+
+def _stays_low(record: Record) -> bool | None:
+    accepted = _accepted(record, LAST)
+    return None if accepted is None else accepted < 0.5
+
+
 def _heatmaps(bench: Bench, records: Sequence[Record]) -> str:
     """Where the agents meet, of every policy of the first seed that RSPO was run with."""
     runs = sorted((one for one in records if RSPO.made(one)), key=lambda one: one["seed"])
@@ -214,7 +227,7 @@ BENCHES = (
         rows=(RSPO, NO_INTRINSIC),
         columns=(
             Column("whole iteration", ENV, partial(_accepted, part=slice(None)), digits=3),
-            Column("last tenth of it", ENV, partial(_accepted, part=slice(-10, None)), digits=3),
+            Column("last tenth of it", ENV, partial(_accepted, part=LAST), digits=3),
         ),
         seeds=SEEDS,
         figure=figures.curves(lambda record: record.get("after_apple"), "accepted"),
@@ -222,6 +235,18 @@ BENCHES = (
             "The share of trajectories that all earlier policies accept, in the iteration after "
             "the first Apple policy. The paper has a figure without numbers: with intrinsic "
             "rewards acceptance rises to one, without them it stays low."
+        ),
+        claims=(
+            Claim(
+                "With intrinsic rewards acceptance rises to one (above 0.9 in the last tenth)",
+                RSPO,
+                _rises,
+            ),
+            Claim(
+                "Without intrinsic rewards it stays low (below 0.5 in the last tenth)",
+                NO_INTRINSIC,
+                _stays_low,
+            ),
         ),
         quick=QUICK,
     ),

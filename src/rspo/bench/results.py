@@ -8,7 +8,8 @@ import numpy as np
 
 from rspo.bench import statistics
 from rspo.bench.record import Record
-from rspo.bench.tables import Bench, Column, PaperNumber, Row
+from rspo.bench.tables import Bench, Claim, Column, PaperNumber, Row
+from rspo.text import counted
 
 TUNED, PAPER = "tuned", "paper"
 
@@ -77,14 +78,30 @@ def scores(bench: Bench, records: Sequence[Record]) -> list[tuple[Row, str, list
     return found
 
 
-def summed_up(
-    bench: Bench, records: Sequence[Record]
-) -> list[tuple[Row, str, float, float, float]]:
-    """The interquartile mean over all runs of each of these rows, and its interval."""
+@dataclass(frozen=True)
+class Summary:
+    """All columns of a row together."""
+
+    row: Row
+    settings: str
+    seeds: tuple[int, ...]
+    """How many each column has."""
+    mean: float
+    """The interquartile mean over all runs; columns have equal weight."""
+    interval: tuple[float, float] | None
+    """None if a column has a single seed, of which nobody knows how much it varies."""
+
+
+def summed_up(bench: Bench, records: Sequence[Record]) -> list[Summary]:
+    """A summary of each of these rows."""
     lines = []
     for row, of, own in scores(bench, records):
-        low, high = statistics.bootstrap(own)
-        lines.append((row, of, statistics.aggregate(own), float(low), float(high)))
+        counts = tuple(map(len, own))
+        interval = None
+        if min(counts) > 1:
+            low, high = statistics.bootstrap(own)
+            interval = float(low), float(high)
+        lines.append(Summary(row, of, counts, statistics.aggregate(own), interval))
     return lines
 
 
@@ -122,23 +139,46 @@ def _ordered(column: Column, made: Sequence[Cell]) -> str | None:
     if not pairs:
         return None
     if same == pairs:
-        return f"{title}: the order of methods is the paper's ({pairs} pairs)."
-    parts = [f"{same} of {pairs} pairs of methods are in the paper's order"]
-    parts += [f"{tied} are equal here"] * bool(tied)
+        return f"{title}: the order of methods is the paper's ({counted(pairs, 'pair')})."
+    if pairs == 1:
+        parts = [f"the one pair of methods is {'equal' if tied else 'in the other order'} here"]
+    else:
+        parts = [f"{same} of {pairs} pairs of methods {_are(same)} in the paper's order"]
+        parts += [f"{tied} {_are(tied)} equal here"] * bool(tied)
     return f"{title}: {', '.join([*parts, *other])}."
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _ticked(column: Column, known: Sequence[tuple[Cell, float]]) -> str | None:
     """Where most seeds here disagree with the paper's tick, or missing tick."""
     if not known:
         return None
-    tell = lambda c: f"{c.row.name} ({sum(map(int, c.values))} of {len(c.values)} seeds)"
+    tell = lambda c: f"{c.row.name} ({_seeds(sum(map(int, c.values)), len(c.values))})"
     more = [tell(c) for c, tick in known if not tick and c.mean > 0.5]
     less = [tell(c) for c, tick in known if tick and c.mean < 0.5]
     if not more and not less:
-        return f"{column.title}: as in the paper ({len(known)} methods)."
+        return f"{column.title}: as in the paper ({counted(len(known), 'method')})."
     parts = [f"found here without a tick in the paper by {', '.join(more)}"] * bool(more)
     parts += [f"ticked in the paper and not found on most seeds here by {', '.join(less)}"] * bool(
         less
     )
     return f"{column.title}: {'; '.join(parts)}."
+
+
+def _seeds(some: int, every: int) -> str:
+    return f"{some} of {counted(every, 'seed')}"
+
+
+def answers(bench: Bench, records: Sequence[Record], of: str = TUNED) -> list[str]:
+    """On how many seeds what the paper says in words is so; only where there are runs."""
+    own = [record for record in records if settings_of(record) == of]
+    return [sentence for claim in bench.claims if (sentence := _answer(claim, own))]
+
+
+def _answer(claim: Claim, records: Sequence[Record]) -> str | None:
+    told = [claim.holds(record) for record in records if claim.row.made(record)]
+    known = [bool(holds) for holds in told if holds is not None]
+    return f"{claim.text}: so on {_seeds(sum(known), len(known))}" if known else None

@@ -2,9 +2,11 @@
 learning at the edge of the statistical precipice").
 
 Scores are a list of tasks, each an array of its runs: seeds of one method on one environment. The
-numbers of runs may differ between tasks.
+numbers of runs may differ between tasks, which then have equal weight all the same; rliable asks
+for equal numbers.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -24,8 +26,12 @@ def interquartile_mean(values: np.ndarray) -> float:
 
 
 def aggregate(scores: Scores) -> float:
-    """The interquartile mean over all runs of all tasks."""
-    return interquartile_mean(np.concatenate([np.ravel(task) for task in scores]))
+    """The interquartile mean over all runs of all tasks. Runs of tasks that have fewer are repeated
+    until all tasks have equally many, so that a task does not count more for having more seeds."""
+    most = math.lcm(*(np.size(task) for task in scores))
+    return interquartile_mean(
+        np.concatenate([np.repeat(np.ravel(task), most // np.size(task)) for task in scores])
+    )
 
 
 def bootstrap(

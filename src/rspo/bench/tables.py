@@ -59,6 +59,17 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What the paper says of a method in words, where it prints no numbers."""
+
+    text: str
+    """A sentence without its full stop, with the measure that decides it here."""
+    row: Row
+    holds: Callable[[Record], bool | None]
+    """Whether it is so in a run; None if the run cannot tell."""
+
+
+@dataclass(frozen=True)
 class Quick:
     """The reduced version of a bench, whose numbers do not matter."""
 
@@ -83,6 +94,8 @@ class Bench:
     """What a reader of the table must know."""
     details: Callable[["Bench", Sequence[Record]], str] | None = None
     """More Markdown below the table."""
+    claims: tuple[Claim, ...] = ()
+    """Answered beside the ranking."""
     ceiling: float | None = None
     """The best possible value of a column, if all columns are the same quantity; they are then
     aggregated as shares of it."""

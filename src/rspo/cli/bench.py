@@ -52,7 +52,7 @@ class BenchCommand:
     """Where Ray's nodes put the run folders: on a shared file system, or sent through Ray's object
     store to this machine."""
     jobs: int | None = None
-    """Number of parallel jobs; by default one per core."""
+    """Number of parallel jobs on this machine; by default one per core."""
 
 
 def bench(arguments: list[str]) -> int:
@@ -69,7 +69,7 @@ def bench(arguments: list[str]) -> int:
             "rspo bench needs a name, such as `rspo bench four-goals-modes --quick`; `rspo bench "
             "--list` shows them all."
         )
-    _check(options.seeds, options.executor, options.address)
+    _check(options)
     if options.steps is not None and not 1 <= options.steps <= 10**12:
         raise InputError(f"--steps is {options.steps}, but it must be from 1 to {10**12}.")
     command.bench_named(options.name)
@@ -90,7 +90,7 @@ def bench(arguments: list[str]) -> int:
 
 def several_seeds(config: "Config", options: Any) -> int:
     """`rspo discover ENV --seeds ...`."""
-    _check(options.seeds, options.executor, options.address)
+    _check(options)
     if options.log is not None:
         raise InputError("--log is for a run of one seed: leave it out, or give --seed.")
     from rspo.bench.seeds import discover_seeds
@@ -110,14 +110,37 @@ def _failures(sentences: Sequence[str]) -> int:
     return 1 if sentences else 0
 
 
-def _check(seeds: Sequence[int], kind: str, address: str | None) -> None:
+def check_one_seed(options: Any) -> None:
+    """Refuse flags of `rspo discover` that only several seeds have a use for."""
+    given = {
+        "--executor": options.executor != "local",
+        "--address": options.address is not None,
+        "--gather": options.gather != "shared",
+        "--jobs": options.jobs is not None,
+    }
+    flag = next((flag for flag, there in given.items() if there), None)
+    if flag is not None:
+        raise InputError(f"{flag} is for several seeds: add them with --seeds, or leave it out.")
+
+
+def _check(options: Any) -> None:
+    seeds = options.seeds
     for seed in seeds:
         if not 0 <= seed < 2**32:
             raise InputError(f"--seeds has {seed}, but a seed is from 0 to {2**32 - 1}.")
     if len(set(seeds)) < len(seeds):
         raise InputError(f"--seeds has a seed twice: {' '.join(map(str, seeds))}.")
-    if address is not None and kind != "ray":
+    if options.executor == "ray":
+        if options.jobs is not None:
+            raise InputError(
+                "--jobs is for processes on this machine: leave it out, `--executor ray` runs one "
+                "job on each CPU of the cluster."
+            )
+        return
+    if options.address is not None:
         raise InputError("--address is for `--executor ray`: add that, or leave the address out.")
+    if options.gather != "shared":
+        raise InputError("--gather is for `--executor ray`: add that, or leave it out.")
 
 
 def workers(jobs: int | None) -> int:

@@ -85,7 +85,7 @@ def _flags() -> Any:
         """Where Ray's nodes put the run folders: on a shared file system, or sent through Ray's
         object store to this machine."""
         jobs: int | None = None
-        """Number of seeds to run in parallel; by default one per core."""
+        """Number of seeds to run in parallel on this machine; by default one per core."""
 
     return Discover
 

@@ -16,7 +16,7 @@ import tyro
 from rich.console import Console
 
 from rspo.cli.arguments import parse
-from rspo.cli.bench import bench, several_seeds
+from rspo.cli.bench import bench, check_one_seed, several_seeds
 from rspo.cli.completion import completion
 from rspo.cli.discover import read_discover
 from rspo.core import interrupt
@@ -209,6 +209,7 @@ def discover(arguments: list[str]) -> int:
     config, options = read_discover(arguments)
     if options.seeds:
         return several_seeds(config, options)
+    check_one_seed(options)
     out = options.out or free_folder(
         re.sub("[:/]", "-", f"{config.env[:100]}-{config.method.name}-seed{config.seed}")
     )

@@ -156,6 +156,8 @@ def _summary(group: Group) -> dict[str, Any]:
         "distinct": _with_interval([run.distinct for run in group.runs]),
         "best": _with_interval([best(run, "return_mean") for run in group.runs]),
         "greedy": _with_interval([best(run, "greedy_return_mean") for run in group.runs]),
+        "steps": f"{group.runs[0].steps_of_each * group.runs[0].config['iterations']:,}",
+        "each": f"{group.runs[0].steps_of_each:,}",
         "took": duration(float(np.mean(seconds))) if seconds else "not recorded",
     }
 

@@ -11,7 +11,7 @@ from rspo.report.drawings import Drawing, drawings, pictures_of
 from rspo.report.learning import OFF
 from rspo.report.reading import RunFolder
 from rspo.report.render import embedded, render
-from rspo.report.words import CITATION, command, duration, fixed, flat
+from rspo.report.words import CITATION, budget, command, duration, fixed, flat
 from rspo.text import counted
 
 FOLDED = 8  # number of strategies above which the learning curves are folded
@@ -61,6 +61,7 @@ def run_page(run: RunFolder, watched: str | None = None) -> str:
         diversity=population(run),
         heatmaps=heatmaps(run),
         took=duration(run.seconds),
+        budget=budget(run),
         command=command(run),
         settings=list(flat(run.config)),
         sizes=list(flat(run.record["spec"])),

@@ -27,11 +27,14 @@ OBSERVED: Axes = {"obs": (3,), "action": (2, 3), "total": (1,)}
 
 class Updates(TypedDict):
     updates: int
+    batch: int
+    settled: NotRequired[int]
 
 
 class Judge(TypedDict):
     references: Literal["all", "distant", "novel"]
     accept: float
+    attempts: NotRequired[int]
 
 
 class Method(TypedDict):
@@ -189,6 +192,12 @@ class RunFolder:
         return self.record["config"]
 
     @property
+    def steps_of_each(self) -> int:
+        """Environment steps of each policy, the same for every method: `Config.steps` by the number
+        of policies."""
+        return int(self.config["ppo"]["updates"] * self.config["ppo"]["batch"])
+
+    @property
     def distinct(self) -> int:
         return sum(strategy.status == "novel" for strategy in self.strategies)
 
@@ -212,10 +221,12 @@ def read_run(path: Path) -> RunFolder:
 
 def _run(path: Path, record: dict[str, Any]) -> RunFolder:
     checked(Record, record, _complaint(path / "run.json", record))
-    config = record["config"]
-    if not (1 <= config["iterations"] <= 10**4 and 1 <= config["ppo"]["updates"] <= 10**9):
+    config, ppo = record["config"], record["config"]["ppo"]
+    sizes = (config["iterations"], 10**4), (ppo["updates"], 10**9), (ppo["batch"], 10**7)
+    if not all(1 <= size <= most for size, most in sizes):
         raise InputError(
-            f"{path / 'run.json'} is damaged: iterations and ppo.updates must be 1 or more."
+            f"{path / 'run.json'} is damaged: iterations, ppo.updates and ppo.batch must be 1 or "
+            "more."
         )
     identity = manifest.identity(record)
     folders = manifest.folders(path, config["iterations"])

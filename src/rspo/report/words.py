@@ -31,6 +31,15 @@ def duration(seconds: float | None) -> str | None:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def budget(run: RunFolder) -> str:
+    """Environment steps of training, as planned."""
+    each, config = run.steps_of_each, run.config
+    parts = [f"{each * config['iterations']:,} environment steps", f"{each:,} for each policy"]
+    parts += ["fewer where one had settled"] * bool(config["ppo"].get("settled", 0))
+    parts += ["without repeated attempts"] * (config["judge"].get("attempts", 1) > 1)
+    return ", ".join(parts)
+
+
 def flat(group: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Settings by their full (dotted) names."""
     for name, value in group.items():
