@@ -52,7 +52,10 @@ class SMERL(Latents):
     # As in the paper, what the first policy of RSPO earns; in 4-Goals that is what its first
     # landmark pays. Normalised rewards and a tenth of the paper's alpha did better on tuning seeds.
     tuned: ClassVar[Mapping[str, Settings]] = {
-        "four-goals": {"method": {"expert": 1.0, "alpha": 1.0}, "ppo": {"normalize_reward": True}}
+        "four-goals": {"method": {"expert": 1.0, "alpha": 1.0}, "ppo": {"normalize_reward": True}},
+        # With 1 they do not learn the task.
+        "four-goals-medium": {"method": {"alpha": 0.1}},
+        "four-goals-hard": {"method": {"alpha": 0.1}},
     }
     paper: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"expert": 1.0}}}
 
