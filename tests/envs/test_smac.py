@@ -1,14 +1,18 @@
 """SMAC's interface on the simulator, and the adapter for the real game, through that interface."""
 
+import ast
+import copy
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rspo
+from rspo.envs.adapters import smac_server
 from rspo.envs.adapters.smac import LAUNCHES, Games, Smac, from_map
 from rspo.envs.skirmish.facade import DEFAULTS, StarCraft2Env
 from rspo.envs.skirmish.skirmish import Skirmish
@@ -139,7 +143,7 @@ def test_a_game_that_dies_again_and_again_is_given_up(games: Games) -> None:
 
 
 def test_what_is_missing_is_said_in_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"needs SMAC, which .* does not have .*oxwhirl/smac"):
+    with pytest.raises(InputError, match=r"needs SMAC, which .* cannot import .*oxwhirl/smac"):
         Smac("2m_vs_1z", module="no_such_module")
     with pytest.raises(InputError, match=r"cannot be made by SMAC \(InputError: There is no map"):
         Smac("nowhere", module=FACADE)
@@ -149,26 +153,91 @@ def test_what_is_missing_is_said_in_one_sentence() -> None:
         from_map("../2m")
 
 
-def test_the_game_that_is_not_there_is_named(tmp_path: object) -> None:
+Installed = Callable[[str, str], None]
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
+    """Puts a module where the processes of games find it."""
+    found = filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
+    monkeypatch.delenv("RSPO_SMAC_MODULE", raising=False)
+
+    def install(path: str, code: str) -> None:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(code)
+
+    return install
+
+
+def test_the_game_that_is_not_there_is_named(installed: Installed) -> None:
     """A package that has everything but the game, as SMAC does where StarCraft II is missing."""
-    folder = str(tmp_path)
-    with open(f"{folder}/gameless.py", "w") as file:
-        file.write(
-            "class StarCraft2Env:\n"
-            "    def __init__(self, map_name, seed): pass\n"
-            "    def get_env_info(self):\n"
-            f"        return {json.dumps(StarCraft2Env('2m_vs_1z').get_env_info())}\n"
-            "    def reset(self): raise FileNotFoundError('StarCraftII/Versions')\n"
-            "    def close(self): pass\n"
-        )
-    before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, before)))
-    try:
-        games = Smac("2m_vs_1z", module="gameless").batch(1)
-        with pytest.raises(InputError, match="SC2PATH must name the game's folder"):
-            games.reset(np.array([0]), np.array([0]))
-    finally:
-        os.environ["PYTHONPATH"] = before
+    installed(
+        "gameless.py",
+        "class StarCraft2Env:\n"
+        "    def __init__(self, map_name, seed): pass\n"
+        "    def get_env_info(self):\n"
+        f"        return {json.dumps(StarCraft2Env('2m_vs_1z').get_env_info())}\n"
+        "    def reset(self): raise FileNotFoundError('StarCraftII/Versions')\n"
+        "    def close(self): pass\n",
+    )
+    games = Smac("2m_vs_1z", module="gameless").batch(1)
+    with pytest.raises(InputError, match="SC2PATH must name the game's folder"):
+        games.reset(np.array([0]), np.array([0]))
+
+
+def test_the_installed_package_is_found_although_a_file_of_rspo_has_its_name(
+    installed: Installed,
+) -> None:
+    installed("smac/__init__.py", "")
+    installed("smac/env/__init__.py", f"from {FACADE} import StarCraft2Env")
+    assert rspo.make("smac:2m_vs_1z").spec.obs_size == 16
+
+
+def test_a_package_that_cannot_be_imported_is_named_with_the_reason(installed: Installed) -> None:
+    """Whatever error it raises, and also by an interpreter that has not even NumPy."""
+    installed("numpy.py", "raise ImportError('no numbers here')")
+    installed("smac/__init__.py", "")
+    installed("smac/env/__init__.py", "raise TypeError('Descriptors cannot be made.\\nSee x')")
+    wanted = r"cannot import \(smac.env: TypeError: Descriptors cannot be made.; smacv2.env: Module"
+    with pytest.raises(InputError, match=wanted):
+        Smac("2m_vs_1z")
+
+
+DYING = """
+import os
+def StarCraft2Env(**settings):
+    os.write(1, b'Version: B75689\\n')
+    os.write(2, b'libGL is missing\\n \\n')
+    os._exit(3)
+"""
+
+
+def test_the_last_words_of_a_game_that_dies_at_its_start_are_quoted(
+    installed: Installed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    installed("dying.py", DYING)
+    wanted = r"^smac:2m_vs_1z ended before it described itself; .* is: libGL is missing$"
+    with pytest.raises(InputError, match=wanted):
+        Smac("2m_vs_1z", module="dying")
+    assert capfd.readouterr() == ("", "")  # the game's own output stays off the screen
+
+
+def test_the_last_words_of_a_game_that_dies_later_are_quoted(
+    world: Smac, installed: Installed
+) -> None:
+    installed("dying.py", DYING)
+    now_dying = copy.copy(world)
+    now_dying.modules = ("dying",)
+    with pytest.raises(EnvironmentFailure, match=r"died at its start; .*: libGL is missing"):
+        now_dying.batch(1)
+
+
+def test_the_server_is_written_for_the_pythons_that_smac_was_written_for() -> None:
+    """By its syntax, and no annotation is evaluated."""
+    ast.parse(Path(smac_server.__file__).read_text(), feature_version=(3, 7))
+    for function in (smac_server.send, smac_server.made, smac_server.seen, smac_server.serve):
+        assert all(isinstance(kind, str) for kind in function.__annotations__.values())
 
 
 @pytest.mark.slow
