@@ -45,15 +45,24 @@ def test_a_loop_written_for_smac_runs_on_it(facade: StarCraft2Env) -> None:
     """As PyMARL plays: until it is over, by the masks, then the statistics."""
     random, before = np.random.default_rng(0), facade.get_stats()["battles_game"]
     facade.reset()
-    steps, terminated = 0, False
+    terminated = False
     while not terminated:
-        steps += 1
         reward, terminated, info = facade.step(drawn(facade.get_avail_actions(), random))
         assert np.isfinite(reward)
         assert facade.get_obs()[0].shape == (facade.get_obs_size(),)
     assert {"battle_won", "dead_allies", "dead_enemies"} <= info.keys()
-    assert info.get("episode_limit", False) == (steps == 150 and info["dead_allies"] < 2)
     assert facade.get_stats()["battles_game"] == before + 1
+
+
+def test_a_timeout_is_told_only_if_asked_for_as_in_smac() -> None:
+    for continuing in (False, True):
+        env = StarCraft2Env("2m_vs_1z", continuing_episode=continuing)
+        env.episode_limit = 1
+        env.reset()
+        _, terminated, info = env.step([1, 1])
+        assert terminated
+        assert ("episode_limit" in info) == continuing
+        assert env.get_stats()["timeouts"] == 1
 
 
 def test_an_action_that_is_not_allowed_fails_as_in_smac(facade: StarCraft2Env) -> None:
@@ -175,7 +184,7 @@ def test_the_game_that_is_not_there_is_named(installed: Installed) -> None:
     installed(
         "gameless.py",
         "class StarCraft2Env:\n"
-        "    def __init__(self, map_name, seed): pass\n"
+        "    def __init__(self, map_name, seed, continuing_episode): pass\n"
         "    def get_env_info(self):\n"
         f"        return {json.dumps(StarCraft2Env('2m_vs_1z').get_env_info())}\n"
         "    def reset(self): raise FileNotFoundError('StarCraftII/Versions')\n"
@@ -192,6 +201,25 @@ def test_the_installed_package_is_found_although_a_file_of_rspo_has_its_name(
     installed("smac/__init__.py", "")
     installed("smac/env/__init__.py", f"from {FACADE} import StarCraft2Env")
     assert rspo.make("smac:2m_vs_1z").spec.obs_size == 16
+
+
+@pytest.mark.slow
+def test_a_battle_that_runs_out_of_time_is_truncated(installed: Installed) -> None:
+    """SMAC tells a timeout only if asked to."""
+    installed("smac/__init__.py", "")
+    installed(
+        "smac/env/__init__.py",
+        f"from {FACADE} import StarCraft2Env as Simulated\n"
+        "class StarCraft2Env(Simulated):\n"
+        "    def __init__(self, **settings):\n"
+        "        super().__init__(**settings)\n"
+        "        self.episode_limit = 2\n",
+    )
+    games, which = rspo.make("smac:2m_vs_1z").batch(1), np.array([0])
+    games.reset(which, which)
+    steps = [games.step(which, np.array([[1, 1]])) for _ in range(2)]
+    assert [bool(step.terminated[0]) for step in steps] == [False, False]
+    assert [bool(step.truncated[0]) for step in steps] == [False, True]
 
 
 def test_a_package_that_cannot_be_imported_is_named_with_the_reason(installed: Installed) -> None:

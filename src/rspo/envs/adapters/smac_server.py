@@ -42,9 +42,10 @@ def made(map_name: str, seed: int, modules: Sequence[str]) -> tuple[Any, Any]:
             why.append(f"{name}: {short(error)}")
     if found is None:
         return None, ("package", "; ".join(why))
-    more: dict[str, Any] = (
-        {"capability_config": {}} if found.__module__.startswith("smacv2") else {}
-    )
+    # By default neither SMAC nor SMACv2 tells a battle that ran out of time from a lost one.
+    more: dict[str, Any] = {"continuing_episode": True}
+    if found.__module__.startswith("smacv2"):
+        more["capability_config"] = {}
     try:
         return found(map_name=map_name, seed=seed, **more), None
     except Exception as error:

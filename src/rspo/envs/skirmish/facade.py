@@ -23,7 +23,6 @@ DEFAULTS: dict[str, Any] = {
     "step_mul": 8,
     "move_amount": 2,
     "difficulty": "7",
-    "continuing_episode": False,
     "obs_all_health": True,
     "obs_own_health": True,
     "obs_last_action": False,
@@ -51,8 +50,14 @@ class StarCraft2Env:
     """SMAC's environment, fought out by `Skirmish`."""
 
     def __init__(
-        self, map_name: str = "2m_vs_1z", seed: int | None = None, **settings: Any
+        self,
+        map_name: str = "2m_vs_1z",
+        seed: int | None = None,
+        continuing_episode: bool = False,
+        **settings: Any,
     ) -> None:
+        """continuing_episode: whether `info` says when the time limit ends an episode, which would
+        have continued otherwise."""
         for name, value in settings.items():
             if name not in IGNORED and DEFAULTS.get(name, value) != value:
                 raise InputError(
@@ -63,6 +68,7 @@ class StarCraft2Env:
                 raise InputError(f"SMAC has no setting '{name}'.")
         self._env = Skirmish(map_name)
         self.map_name, self._seed = map_name, 0 if seed is None else seed
+        self.continuing_episode = continuing_episode
         self.n_agents = self._env.spec.agents
         self.n_enemies = MAPS[map_name].enemies.count
         self.n_actions = self._env.spec.action_space.n
@@ -95,7 +101,9 @@ class StarCraft2Env:
         terminated = bool(step.terminated)
         told = {name: np.asarray(value).item() for name, value in info(self._state).items()}
         if not terminated and self._episode_steps >= self.episode_limit:
-            terminated, told["episode_limit"] = True, True
+            terminated = True
+            if self.continuing_episode:
+                told["episode_limit"] = True
             self.timeouts += 1
         self.battles_game += terminated
         self.battles_won += terminated and told["battle_won"]
