@@ -15,6 +15,7 @@ import rspo
 from rspo.envs.adapters import smac_server
 from rspo.envs.adapters.smac import LAUNCHES, Games, Smac, from_map
 from rspo.envs.skirmish.facade import DEFAULTS, StarCraft2Env
+from rspo.envs.skirmish.maps import MAPS
 from rspo.envs.skirmish.skirmish import Skirmish
 from rspo.errors import EnvironmentFailure, InputError, RspoWarning
 
@@ -34,11 +35,41 @@ def test_it_tells_what_smac_tells(facade: StarCraft2Env) -> None:
     told = facade.get_env_info()
     assert (told["obs_shape"], told["state_shape"]) == (16, 26)
     assert (told["n_actions"], told["n_agents"], told["episode_limit"]) == (7, 2, 150)
-    assert told["enemy_features"] == ["health", "x", "y", "shield"]
+    assert told["agent_features"] == ["health", "energy/cooldown", "rel_x", "rel_y"]
+    assert told["enemy_features"] == ["health", "rel_x", "rel_y", "shield"]
     observations, state = facade.reset()
     assert [one.shape for one in observations] == [(16,), (16,)]
     assert state.shape == (26,)
     assert facade.seed() == 3
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_its_parts_add_up_to_its_sizes(name: str) -> None:
+    env = StarCraft2Env(name)
+    many = np.prod([env.get_obs_enemy_feats_size(), env.get_obs_ally_feats_size()], axis=1).sum()
+    assert env.get_obs_move_feats_size() + many + env.get_obs_own_feats_size() == env.get_obs_size()
+    units = env.n_agents * env.get_ally_num_attributes()
+    units += env.n_enemies * env.get_enemy_num_attributes()
+    assert units + env.n_agents * env.n_actions == env.get_state_size()
+    assert env.n_actions_no_attack + env.n_enemies == env.get_total_actions()
+
+
+def test_it_tells_the_state_by_its_parts_and_who_sees_whom() -> None:
+    facade = StarCraft2Env("3m")
+    _, state = facade.reset()
+    parts = facade.get_state_dict()
+    assert {name: part.shape for name, part in parts.items()} == {
+        "allies": (3, 4),
+        "enemies": (3, 3),
+        "last_action": (3, 9),
+    }
+    np.testing.assert_array_equal(np.concatenate([part.ravel() for part in parts.values()]), state)
+    places = np.concatenate([parts["allies"][:, 2:4], parts["enemies"][:, 1:3]]) * 32  # cells
+    apart = np.linalg.norm(places[:3, None] - places, axis=-1)
+    np.testing.assert_array_equal(
+        facade.get_visibility_matrix(), (apart < facade.unit_sight_range(0)) & (apart > 0)
+    )
+    assert facade.get_visibility_matrix().sum(0).tolist() == [2, 2, 2, 0, 0, 0]
 
 
 def test_a_loop_written_for_smac_runs_on_it(facade: StarCraft2Env) -> None:
@@ -72,7 +103,7 @@ def test_an_action_that_is_not_allowed_fails_as_in_smac(facade: StarCraft2Env) -
 
 
 def test_settings_other_than_smacs_own_are_refused() -> None:
-    StarCraft2Env("2m_vs_1z", **DEFAULTS, debug=True)
+    StarCraft2Env("2m_vs_1z", **DEFAULTS, heuristic_rest=True, debug=True)
     with pytest.raises(InputError, match="reward_sparse is True"):
         StarCraft2Env("2m_vs_1z", reward_sparse=True)
     with pytest.raises(InputError, match="no setting 'stepmul'"):
