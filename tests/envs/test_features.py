@@ -12,7 +12,9 @@ from rspo.core.policies import uniform_policy
 from rspo.core.spaces import Discrete
 from rspo.core.types import Spec, Step
 from rspo.envs.base import Env
+from rspo.envs.skirmish.maps import MAPS
 from rspo.errors import InputError
+from rspo.registry import ENVIRONMENTS
 from worlds import collect
 
 GAMES = {
@@ -33,6 +35,35 @@ def test_a_games_reward_is_its_features_times_its_weights(name, count):
     np.testing.assert_allclose(played.reward, played.features @ env.weights, rtol=1e-5)
     assert (played.features != 0).any((0, 1, 2)).all()  # random play shows them all
     assert not played.features[~played.live].any()
+
+
+@pytest.mark.parametrize("name", [*GAMES, *MAPS])
+def test_every_agent_has_features_of_its_own(name):
+    """By shapes alone: [A, F], whether or not a reward is the same for all."""
+    env = rspo.make(name)
+    spec, noise = env.spec, lambda size: np.zeros(size, np.float32)
+    state, _ = jax.eval_shape(env.reset, noise(spec.reset_noise))
+    action = np.zeros((spec.agents, *spec.action_space.shape), np.int32)
+    _, step = jax.eval_shape(env.step, state, action, noise(spec.step_noise))
+    assert step.features.shape == (spec.agents, spec.features)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAPS)
+def test_a_skirmishs_reward_is_its_features_times_its_weights(name):
+    """Random play shows damage; it does not win."""
+    env = rspo.make(name)
+    played = collect(env, uniform_policy(env.spec.action_space), 64, jax.random.key(0))
+    assert played.features.shape == (*played.reward.shape, 3)
+    np.testing.assert_allclose(played.reward, played.features @ env.weights, rtol=1e-5)
+    assert (played.features[..., 0] > 0).any()
+    assert not played.features[~played.live].any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ENVIRONMENTS.summaries())
+def test_every_built_in_environment_passes_the_public_check(name):
+    assert rspo.check_env(name) == rspo.make(name).spec
 
 
 class Shop(Env):

@@ -403,7 +403,7 @@ def test_random_play_through_the_collector():
     alive = np.concatenate([np.ones((1, 16, 3), bool), np.asarray(played.state.allies.hp)[:-1] > 0])
     np.testing.assert_array_equal(played.counted, alive & np.asarray(played.live)[..., None])
     np.testing.assert_allclose(
-        (np.asarray(played.features) * env.weights).sum(-1), played.reward[..., 0], atol=1e-5
+        (np.asarray(played.features) * env.weights).sum(-1), played.reward, atol=1e-5
     )
     assert isinstance(played.state, State)
     assert DT * 4 == 0.5

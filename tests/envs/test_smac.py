@@ -1,16 +1,21 @@
 """SMAC's interface on the simulator, and the adapter for the real game, through that interface."""
 
+import ast
+import copy
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rspo
+from rspo.envs.adapters import smac_server
 from rspo.envs.adapters.smac import LAUNCHES, Games, Smac, from_map
 from rspo.envs.skirmish.facade import DEFAULTS, StarCraft2Env
+from rspo.envs.skirmish.maps import MAPS
 from rspo.envs.skirmish.skirmish import Skirmish
 from rspo.errors import EnvironmentFailure, InputError, RspoWarning
 
@@ -30,26 +35,65 @@ def test_it_tells_what_smac_tells(facade: StarCraft2Env) -> None:
     told = facade.get_env_info()
     assert (told["obs_shape"], told["state_shape"]) == (16, 26)
     assert (told["n_actions"], told["n_agents"], told["episode_limit"]) == (7, 2, 150)
-    assert told["enemy_features"] == ["health", "x", "y", "shield"]
+    assert told["agent_features"] == ["health", "energy/cooldown", "rel_x", "rel_y"]
+    assert told["enemy_features"] == ["health", "rel_x", "rel_y", "shield"]
     observations, state = facade.reset()
     assert [one.shape for one in observations] == [(16,), (16,)]
     assert state.shape == (26,)
     assert facade.seed() == 3
 
 
+@pytest.mark.parametrize("name", MAPS)
+def test_its_parts_add_up_to_its_sizes(name: str) -> None:
+    env = StarCraft2Env(name)
+    many = np.prod([env.get_obs_enemy_feats_size(), env.get_obs_ally_feats_size()], axis=1).sum()
+    assert env.get_obs_move_feats_size() + many + env.get_obs_own_feats_size() == env.get_obs_size()
+    units = env.n_agents * env.get_ally_num_attributes()
+    units += env.n_enemies * env.get_enemy_num_attributes()
+    assert units + env.n_agents * env.n_actions == env.get_state_size()
+    assert env.n_actions_no_attack + env.n_enemies == env.get_total_actions()
+
+
+def test_it_tells_the_state_by_its_parts_and_who_sees_whom() -> None:
+    facade = StarCraft2Env("3m")
+    _, state = facade.reset()
+    parts = facade.get_state_dict()
+    assert {name: part.shape for name, part in parts.items()} == {
+        "allies": (3, 4),
+        "enemies": (3, 3),
+        "last_action": (3, 9),
+    }
+    np.testing.assert_array_equal(np.concatenate([part.ravel() for part in parts.values()]), state)
+    places = np.concatenate([parts["allies"][:, 2:4], parts["enemies"][:, 1:3]]) * 32  # cells
+    apart = np.linalg.norm(places[:3, None] - places, axis=-1)
+    np.testing.assert_array_equal(
+        facade.get_visibility_matrix(), (apart < facade.unit_sight_range(0)) & (apart > 0)
+    )
+    assert facade.get_visibility_matrix().sum(0).tolist() == [2, 2, 2, 0, 0, 0]
+
+
 def test_a_loop_written_for_smac_runs_on_it(facade: StarCraft2Env) -> None:
     """As PyMARL plays: until it is over, by the masks, then the statistics."""
     random, before = np.random.default_rng(0), facade.get_stats()["battles_game"]
     facade.reset()
-    steps, terminated = 0, False
+    terminated = False
     while not terminated:
-        steps += 1
         reward, terminated, info = facade.step(drawn(facade.get_avail_actions(), random))
         assert np.isfinite(reward)
         assert facade.get_obs()[0].shape == (facade.get_obs_size(),)
     assert {"battle_won", "dead_allies", "dead_enemies"} <= info.keys()
-    assert info.get("episode_limit", False) == (steps == 150 and info["dead_allies"] < 2)
     assert facade.get_stats()["battles_game"] == before + 1
+
+
+def test_a_timeout_is_told_only_if_asked_for_as_in_smac() -> None:
+    for continuing in (False, True):
+        env = StarCraft2Env("2m_vs_1z", continuing_episode=continuing)
+        env.episode_limit = 1
+        env.reset()
+        _, terminated, info = env.step([1, 1])
+        assert terminated
+        assert ("episode_limit" in info) == continuing
+        assert env.get_stats()["timeouts"] == 1
 
 
 def test_an_action_that_is_not_allowed_fails_as_in_smac(facade: StarCraft2Env) -> None:
@@ -59,7 +103,7 @@ def test_an_action_that_is_not_allowed_fails_as_in_smac(facade: StarCraft2Env) -
 
 
 def test_settings_other_than_smacs_own_are_refused() -> None:
-    StarCraft2Env("2m_vs_1z", **DEFAULTS, debug=True)
+    StarCraft2Env("2m_vs_1z", **DEFAULTS, heuristic_rest=True, debug=True)
     with pytest.raises(InputError, match="reward_sparse is True"):
         StarCraft2Env("2m_vs_1z", reward_sparse=True)
     with pytest.raises(InputError, match="no setting 'stepmul'"):
@@ -139,7 +183,7 @@ def test_a_game_that_dies_again_and_again_is_given_up(games: Games) -> None:
 
 
 def test_what_is_missing_is_said_in_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"needs SMAC, which .* does not have .*oxwhirl/smac"):
+    with pytest.raises(InputError, match=r"needs SMAC, which .* cannot import .*oxwhirl/smac"):
         Smac("2m_vs_1z", module="no_such_module")
     with pytest.raises(InputError, match=r"cannot be made by SMAC \(InputError: There is no map"):
         Smac("nowhere", module=FACADE)
@@ -149,26 +193,110 @@ def test_what_is_missing_is_said_in_one_sentence() -> None:
         from_map("../2m")
 
 
-def test_the_game_that_is_not_there_is_named(tmp_path: object) -> None:
+Installed = Callable[[str, str], None]
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
+    """Puts a module where the processes of games find it."""
+    found = filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(found))
+    monkeypatch.delenv("RSPO_SMAC_MODULE", raising=False)
+
+    def install(path: str, code: str) -> None:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(code)
+
+    return install
+
+
+def test_the_game_that_is_not_there_is_named(installed: Installed) -> None:
     """A package that has everything but the game, as SMAC does where StarCraft II is missing."""
-    folder = str(tmp_path)
-    with open(f"{folder}/gameless.py", "w") as file:
-        file.write(
-            "class StarCraft2Env:\n"
-            "    def __init__(self, map_name, seed): pass\n"
-            "    def get_env_info(self):\n"
-            f"        return {json.dumps(StarCraft2Env('2m_vs_1z').get_env_info())}\n"
-            "    def reset(self): raise FileNotFoundError('StarCraftII/Versions')\n"
-            "    def close(self): pass\n"
-        )
-    before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, before)))
-    try:
-        games = Smac("2m_vs_1z", module="gameless").batch(1)
-        with pytest.raises(InputError, match="SC2PATH must name the game's folder"):
-            games.reset(np.array([0]), np.array([0]))
-    finally:
-        os.environ["PYTHONPATH"] = before
+    installed(
+        "gameless.py",
+        "class StarCraft2Env:\n"
+        "    def __init__(self, map_name, seed, continuing_episode): pass\n"
+        "    def get_env_info(self):\n"
+        f"        return {json.dumps(StarCraft2Env('2m_vs_1z').get_env_info())}\n"
+        "    def reset(self): raise FileNotFoundError('StarCraftII/Versions')\n"
+        "    def close(self): pass\n",
+    )
+    games = Smac("2m_vs_1z", module="gameless").batch(1)
+    with pytest.raises(InputError, match="SC2PATH must name the game's folder"):
+        games.reset(np.array([0]), np.array([0]))
+
+
+def test_the_installed_package_is_found_although_a_file_of_rspo_has_its_name(
+    installed: Installed,
+) -> None:
+    installed("smac/__init__.py", "")
+    installed("smac/env/__init__.py", f"from {FACADE} import StarCraft2Env")
+    assert rspo.make("smac:2m_vs_1z").spec.obs_size == 16
+
+
+@pytest.mark.slow
+def test_a_battle_that_runs_out_of_time_is_truncated(installed: Installed) -> None:
+    """SMAC tells a timeout only if asked to."""
+    installed("smac/__init__.py", "")
+    installed(
+        "smac/env/__init__.py",
+        f"from {FACADE} import StarCraft2Env as Simulated\n"
+        "class StarCraft2Env(Simulated):\n"
+        "    def __init__(self, **settings):\n"
+        "        super().__init__(**settings)\n"
+        "        self.episode_limit = 2\n",
+    )
+    games, which = rspo.make("smac:2m_vs_1z").batch(1), np.array([0])
+    games.reset(which, which)
+    steps = [games.step(which, np.array([[1, 1]])) for _ in range(2)]
+    assert [bool(step.terminated[0]) for step in steps] == [False, False]
+    assert [bool(step.truncated[0]) for step in steps] == [False, True]
+
+
+def test_a_package_that_cannot_be_imported_is_named_with_the_reason(installed: Installed) -> None:
+    """Whatever error it raises, and also by an interpreter that has not even NumPy."""
+    installed("numpy.py", "raise ImportError('no numbers here')")
+    installed("smac/__init__.py", "")
+    installed("smac/env/__init__.py", "raise TypeError('Descriptors cannot be made.\\nSee x')")
+    wanted = r"cannot import \(smac.env: TypeError: Descriptors cannot be made.; smacv2.env: Module"
+    with pytest.raises(InputError, match=wanted):
+        Smac("2m_vs_1z")
+
+
+DYING = """
+import os
+def StarCraft2Env(**settings):
+    os.write(1, b'Version: B75689\\n')
+    os.write(2, b'libGL is missing\\n \\n')
+    os._exit(3)
+"""
+
+
+def test_the_last_words_of_a_game_that_dies_at_its_start_are_quoted(
+    installed: Installed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    installed("dying.py", DYING)
+    wanted = r"^smac:2m_vs_1z ended before it described itself; .* is: libGL is missing$"
+    with pytest.raises(InputError, match=wanted):
+        Smac("2m_vs_1z", module="dying")
+    assert capfd.readouterr() == ("", "")  # the game's own output stays off the screen
+
+
+def test_the_last_words_of_a_game_that_dies_later_are_quoted(
+    world: Smac, installed: Installed
+) -> None:
+    installed("dying.py", DYING)
+    now_dying = copy.copy(world)
+    now_dying.modules = ("dying",)
+    with pytest.raises(EnvironmentFailure, match=r"died at its start; .*: libGL is missing"):
+        now_dying.batch(1)
+
+
+def test_the_server_is_written_for_the_pythons_that_smac_was_written_for() -> None:
+    """By its syntax, and no annotation is evaluated."""
+    ast.parse(Path(smac_server.__file__).read_text(), feature_version=(3, 7))
+    for function in (smac_server.send, smac_server.made, smac_server.seen, smac_server.serve):
+        assert all(isinstance(kind, str) for kind in function.__annotations__.values())
 
 
 @pytest.mark.slow

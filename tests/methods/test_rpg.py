@@ -118,3 +118,13 @@ def test_other_weights_lead_to_a_strategy_that_the_true_ones_hide(method, names,
     assert [strategy.descriptor for strategy in archive] == names
     found = [strategy.evaluation.greedy_return_mean for strategy in archive]
     np.testing.assert_allclose(found, returns, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_it_trains_where_all_agents_share_one_reward():
+    """In a skirmish every ally gets the features of the whole team."""
+    ppo = {"batch": 120, "updates": 1, "epochs": 1, "minibatches": 1, "hidden": 8, "memory": "none"}
+    archive = rspo.discover(
+        "3m", method="rpg", iterations=1, ppo=ppo, judge={"episodes": 2}, quiet=True
+    )
+    assert np.isfinite(archive[0].evaluation.greedy_return_mean)

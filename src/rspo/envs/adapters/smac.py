@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from rspo.envs.adapters import smac_server
 from rspo.envs.base import HostEnv, HostStep, Instances
 from rspo.errors import EnvironmentFailure, InputError
 from rspo.registry import of_length
+from rspo.text import shorten
 
 PYTHON, MODULE = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE"
 LAUNCHES = 3  # attempts per game before giving up
+QUOTED = 300  # characters of a dead game's last line
 MISSING = {
-    "package": "needs SMAC, which {python} does not have ({why}): install it from its repository, "
+    "package": "needs SMAC, which {python} cannot import ({why}): install it from its repository, "
     "oxwhirl/smac (the package 'smac' on PyPI is another project), or name an "
     f"interpreter that has it in {PYTHON}.",
     "map": "cannot be made by SMAC ({why}): its maps belong in Maps/SMAC_Maps of the game's "
@@ -43,7 +46,34 @@ def from_map(name: str, horizon: int | None = None) -> "Smac":
 
 
 class GameDied(Exception):
-    """The process of a game ended, or sent an unexpected message."""
+    """The process of a game ended, or sent an unexpected message. The text is the last line that it
+    wrote to its standard error, if any."""
+
+    @property
+    def quoted(self) -> str:
+        """The end of a sentence."""
+        return f"; the last line that it wrote is: {self}" if str(self) else "."
+
+
+class Chatter:
+    """What a process writes to its standard error, of which only the end is kept. A thread reads
+    it: nothing reaches the screen, and the process never waits for a full pipe."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe, self._end = pipe, b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while read := os.read(self._pipe, 1 << 16):
+            self._end = (self._end + read)[-8 * QUOTED :]
+        os.close(self._pipe)
+
+    def last_line(self) -> str:
+        """After the process has ended."""
+        self._reader.join(1)  # seconds; StarCraft II may outlive its process and hold the pipe open
+        lines = self._end.decode(errors="replace").splitlines()
+        return shorten(next((line.strip() for line in reversed(lines) if line.strip()), ""), QUOTED)
 
 
 class Game:
@@ -53,18 +83,23 @@ class Game:
         server = str(Path(smac_server.__file__))
         command = [env.python, server, env.map_name, str(seed), *env.modules]
         self.title, self.python = env.title, env.python
+        source, sink = os.pipe()
         try:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink
             )
         except OSError as error:
+            os.close(source)
             raise InputError(
                 f"{env.title} cannot run {env.python!r}: {error.strerror}. {PYTHON} must name a "
                 "Python interpreter that has SMAC."
             ) from error
+        finally:
+            os.close(sink)
+        self.chatter = Chatter(source)
         try:
             self.receive()
-        except (GameDied, InputError):
+        except InputError:
             self.close()
             raise
 
@@ -74,7 +109,7 @@ class Game:
             self.process.stdin.write(json.dumps(asked).encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise GameDied from error
+            raise self.death() from error
 
     def receive(self) -> dict[str, Any]:
         """A message with its arrays."""
@@ -86,7 +121,7 @@ class Game:
                 count = int(np.prod(shape)) * np.dtype(kind).itemsize
                 told[name] = np.frombuffer(pipe.read(count), kind).reshape(shape)
         except (ValueError, OSError) as error:
-            raise GameDied from error
+            raise self.death() from error
         if "missing" in told:
             sentence = MISSING[told["missing"]].format(python=self.python, why=told["why"])
             raise InputError(f"{self.title} {sentence}")
@@ -95,6 +130,10 @@ class Game:
     def ask(self, **asked: Any) -> dict[str, Any]:
         self.send(**asked)
         return self.receive()
+
+    def death(self) -> GameDied:
+        self.close()
+        return GameDied(self.chatter.last_line())
 
     def close(self) -> None:
         self.process.kill()
@@ -119,7 +158,9 @@ class Smac(HostEnv):
             told = probe.ask(do="info")
             probe.close()
         except GameDied as error:
-            raise InputError(f"{self.title} ended before it described itself.") from error
+            raise InputError(
+                f"{self.title} ended before it described itself{error.quoted}"
+            ) from error
         self._spec = Spec(
             told["obs_shape"],
             Discrete(told["n_actions"]),
@@ -150,7 +191,12 @@ class Games(Instances):
 
     def __init__(self, env: Smac, size: int) -> None:
         self.env = env
-        self.games = [Game(env, seed=i) for i in range(size)]
+        self.games: list[Game] = []
+        for i in range(size):
+            try:
+                self.games.append(Game(env, seed=i))
+            except GameDied as error:
+                raise EnvironmentFailure(f"{env.title} died at its start{error.quoted}") from error
         self.won = np.zeros(size, bool)
         self.failures = np.zeros(size, int)
 
@@ -205,18 +251,19 @@ class Games(Instances):
 
     def _relaunched(self, i: int) -> dict[str, Any]:
         """A new game in the place of one that died, at the start of an episode."""
+        died = self.games[i].death()
         while True:
-            self.games[i].close()
             self.failures[i] += 1
             if self.failures[i] > LAUNCHES:
                 raise EnvironmentFailure(
-                    f"{self.env.title} died {LAUNCHES} times in a row and is not launched again."
+                    f"{self.env.title} died {LAUNCHES} times in a row and is not launched again"
+                    f"{died.quoted}"
                 )
             try:
                 self.games[i] = Game(self.env, seed=i)
                 return self.games[i].ask(do="reset")
-            except GameDied:
-                continue
+            except GameDied as again:
+                died = again
 
 
 def _views(told: list[dict[str, Any]]) -> View:

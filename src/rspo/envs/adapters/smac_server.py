@@ -1,9 +1,11 @@
 """One game of SMAC in its own process and interpreter; arrays go over a pipe.
 
-This file is run by path, by an interpreter that need not have rspo: it imports only the standard
-library, NumPy and SMAC. A message is a line of JSON, in which "arrays" has the names, types and
-shapes of the arrays whose bytes follow.
+This file is run by path, by an interpreter that need not have rspo and may be as old as Python 3.7,
+which SMAC was written for: it imports only the standard library, NumPy and SMAC. A message is a
+line of JSON, in which "arrays" has the names, types and shapes of the arrays whose bytes follow.
 """
+
+from __future__ import annotations
 
 import importlib
 import json
@@ -16,14 +18,17 @@ MODULES = ("smac.env", "smacv2.env")
 
 
 def send(stream: Any, told: dict[str, Any], **arrays: Any) -> None:
-    import numpy as np
-
-    parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    told["arrays"] = [[name, str(part.dtype), list(part.shape)] for name, part in parts.items()]
+    """A message. Without arrays it needs no NumPy, which an interpreter without SMAC may lack."""
+    told["arrays"] = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     stream.write(json.dumps(told).encode() + b"\n")
-    for part in parts.values():
-        stream.write(part.tobytes())
+    for array in arrays.values():
+        stream.write(array.tobytes())
     stream.flush()
+
+
+def short(error: Exception) -> str:
+    """Its type and the first line of its message."""
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def made(map_name: str, seed: int, modules: Sequence[str]) -> tuple[Any, Any]:
@@ -33,17 +38,18 @@ def made(map_name: str, seed: int, modules: Sequence[str]) -> tuple[Any, Any]:
         try:
             found = importlib.import_module(name).StarCraft2Env
             break
-        except (ImportError, AttributeError) as error:
-            why.append(f"{name}: {error}")
+        except Exception as error:  # SMAC's old dependencies fail in more ways than ImportError
+            why.append(f"{name}: {short(error)}")
     if found is None:
         return None, ("package", "; ".join(why))
-    more: dict[str, Any] = (
-        {"capability_config": {}} if found.__module__.startswith("smacv2") else {}
-    )
+    # By default neither SMAC nor SMACv2 tells a battle that ran out of time from a lost one.
+    more: dict[str, Any] = {"continuing_episode": True}
+    if found.__module__.startswith("smacv2"):
+        more["capability_config"] = {}
     try:
         return found(map_name=map_name, seed=seed, **more), None
     except Exception as error:
-        return None, ("map", f"{type(error).__name__}: {error}")
+        return None, ("map", short(error))
 
 
 def seen(env: Any) -> dict[str, Any]:
@@ -66,7 +72,7 @@ def serve(env: Any, lines: Iterable[str], out: Any) -> None:
             try:
                 env.reset()
             except Exception as error:
-                send(out, {"missing": "game", "why": f"{type(error).__name__}: {error}"})
+                send(out, {"missing": "game", "why": short(error)})
                 return
             send(out, {}, **seen(env))
         elif asked["do"] == "step":
@@ -78,7 +84,15 @@ def serve(env: Any, lines: Iterable[str], out: Any) -> None:
             )
 
 
+def forget_own_folder() -> None:
+    """Python puts a script's folder first in its path; the smac.py in it would be taken for SMAC.
+    The flag -P prevents that only from Python 3.11 on."""
+    here = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [folder for folder in sys.path if os.path.realpath(folder) != here]
+
+
 def main() -> None:
+    forget_own_folder()
     # The game's own output must not mix with the messages.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

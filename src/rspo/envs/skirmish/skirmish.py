@@ -112,8 +112,8 @@ class Skirmish(Env):
         reward = (features * self.weights).sum()
         over = ~allies.alive.any() | ~enemies.alive.any()
         seen = contract.view(game, self.passable, after)
-        shared = jnp.broadcast_to(reward, (game.allies.count,))
-        return after, Step(seen, shared, over, allies.alive, features)
+        shared = lambda what: jnp.broadcast_to(what, (game.allies.count, *what.shape))
+        return after, Step(seen, shared(reward), over, allies.alive, shared(features))
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
         """The strategy that most episodes show, and the share that was `won`."""
