@@ -226,6 +226,18 @@ def test_the_game_that_is_not_there_is_named(installed: Installed) -> None:
         games.reset(np.array([0]), np.array([0]))
 
 
+def test_a_game_is_closed_before_its_process_ends(installed: Installed, tmp_path: Path) -> None:
+    """Killed, its process would leave StarCraft II running."""
+    installed(
+        "closing.py",
+        f"from {FACADE} import StarCraft2Env as Simulated\n"
+        "class StarCraft2Env(Simulated):\n"
+        f"    def close(self): open({str(tmp_path / 'closed')!r}, 'w').close()\n",
+    )
+    Smac("2m_vs_1z", module="closing")  # asks a game what it is, and ends it
+    assert (tmp_path / "closed").exists()
+
+
 def test_the_installed_package_is_found_although_a_file_of_rspo_has_its_name(
     installed: Installed,
 ) -> None:

@@ -26,6 +26,7 @@ from rspo.text import shorten
 
 PYTHON, MODULE = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE"
 LAUNCHES = 3  # attempts per game before giving up
+PATIENCE = 5.0  # seconds for a game to close before its process is killed
 QUOTED = 300  # characters of a dead game's last line
 MISSING = {
     "package": "needs SMAC, which {python} cannot import ({why}): install it from its repository, "
@@ -136,11 +137,18 @@ class Game:
         return GameDied(self.chatter.last_line())
 
     def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError):  # the other end is gone
-                pipe.close()  # type: ignore[union-attr]
+        """Without its input the process closes StarCraft II, which would outlive it if it were
+        killed."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(OSError):  # the other end is gone
+            self.process.stdin.close()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
 
 
 class Smac(HostEnv):
