@@ -14,7 +14,7 @@ from test_report import find, parsed, words
 from pages import UPDATES, Undrawn, make_run
 from product import assert_refused, here, rewritten
 from rspo.report import write_comparison
-from rspo.report.comparison import Group, _line, clearly_below, interval
+from rspo.report.comparison import Group, _line, _training_returns, clearly_below, interval
 from rspo.report.reading import read_run
 
 
@@ -173,3 +173,14 @@ def test_bands_stay_where_runs_were() -> None:
     assert line.high is not None
     np.testing.assert_allclose(line.low, 0.0)
     np.testing.assert_allclose(line.high, [0.0, 7.853, 8.853], atol=1e-3)
+
+
+def test_policies_that_were_trained_together_are_one_curve(runs: list[Path]) -> None:
+    """Instead of following one another, as if they had taken as many updates each."""
+    run = read_run(runs[0])
+    apart = _training_returns(run)
+    each = np.array([[row["return"] for row in one.rows] for one in run.strategies])
+    np.testing.assert_allclose(apart, each.ravel())
+    for strategy in run.strategies:
+        object.__setattr__(strategy, "round", 0)
+    np.testing.assert_allclose(_training_returns(run), each.mean(0))

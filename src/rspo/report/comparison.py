@@ -219,7 +219,7 @@ def _charts(groups: Sequence[Group]) -> list[Chart]:
             lambda run: np.cumsum([s.status == "novel" for s in run.strategies]),
         ),
         ("Best return so far", "iteration", _best_so_far),
-        ("Return in training", "update, of all iterations", _training_returns),
+        ("Return in training", "update, of all rounds", _training_returns),
     )
     charts = []
     for title, x_label, curve in curves:
@@ -238,7 +238,12 @@ def _best_so_far(run: RunFolder) -> np.ndarray:
 
 
 def _training_returns(run: RunFolder) -> np.ndarray:
-    return np.array([row["return"] for s in run.strategies for row in s.rows], float)
+    """The rounds one after the other; of policies that were trained together, the mean."""
+    rounds: dict[int, list[list[float]]] = {}
+    for strategy in run.strategies:
+        rounds.setdefault(strategy.round, []).append([row["return"] for row in strategy.rows])
+    together = (np.array([*zip(*of, strict=False)]).reshape(-1, len(of)) for of in rounds.values())
+    return np.concatenate([table.mean(1) for table in together])
 
 
 def _line(group: Group, curves: Sequence[np.ndarray], ends: tuple[float, float]) -> Line:

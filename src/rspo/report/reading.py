@@ -85,6 +85,7 @@ class Strategy(TypedDict):
     status: Literal["novel", "duplicate", "weak", "failed"]
     reason: NotRequired[str]
     attempt: int
+    round: NotRequired[int]
     threshold: float
     evaluation: Evaluation
     files: Mapping[str, str]
@@ -158,6 +159,8 @@ class Found:
     reason: str
     """Why; unknown for strategies saved by earlier versions."""
     attempt: int
+    round: int
+    """Strategies of one round were trained together."""
     threshold: float
     evaluation: dict[str, Any]
     rows: list[dict[str, Any]]
@@ -260,6 +263,7 @@ def _strategy(folder: Path, identity: str, run: Path) -> Found:
         name: record[name] for name in ("index", "status", "attempt", "threshold", "evaluation")
     }
     values["reason"] = record.get("reason", "")
+    values["round"] = record.get("round", record["index"])
     return Found(**values, rows=_rows(folder / "metrics.jsonl", files), **_recorded(folder, files))
 
 
