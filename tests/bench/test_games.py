@@ -47,6 +47,7 @@ def test_a_strategy_is_found_where_it_first_counts() -> None:
         policy("Edge", status="duplicate"),
     )
     assert naming.first_iterations(run) == {"Apple": 2, "Edge": 5}
+    assert naming.first_iterations(run, failed=True) == {"Apple": 2, "Edge": 3}
 
 
 def test_defeats_and_other_ways_to_win_are_no_strategy_of_the_papers() -> None:
@@ -80,12 +81,12 @@ def test_places_are_told_apart() -> None:
         at("Corner", "0,0"),
         at("Corner", "4,0"),
         at("Corner", "0,0"),
-        at("Edge", "2,0", "failed"),
+        at("Edge", "2,0", "failed"),  # by the return of the first good policy
     )
-    assert monster_hunt.places(run) == 2
+    assert monster_hunt.places(run) == 3
     assert monster_hunt.places(run, iterations=1) == 1
     run["strategies"][1] |= {"status": "duplicate", "accepted_by": [0.1]}
-    assert (monster_hunt.places(run), monster_hunt.places(run, near=False)) == (2, 1)
+    assert (monster_hunt.places(run), monster_hunt.places(run, near=False)) == (3, 2)
 
 
 def test_seeds_with_a_strategy_stand_beside_the_ticks_of_the_paper() -> None:

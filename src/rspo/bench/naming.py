@@ -16,20 +16,21 @@ def agreed_name(policy: Policy) -> str | None:
     return greedy if greedy == sampled and greedy != NAMELESS else None
 
 
-def counted(record: Record) -> list[tuple[int, Policy]]:
+def counted(record: Record, failed: bool = False) -> list[tuple[int, Policy]]:
     """The policies of a run that count, each with its iteration, from 1: with an agreed name, and
-    not failed."""
+    not failed, unless the names themselves ask for enough. A failure is one by the first good
+    policy's return: a strategy that pays little would count only before one that pays much."""
     return [
         (iteration, policy)
         for iteration, policy in enumerate(record["strategies"], 1)
-        if policy["status"] != "failed" and agreed_name(policy)
+        if (failed or policy["status"] != "failed") and agreed_name(policy)
     ]
 
 
-def first_iterations(record: Record) -> dict[str, int]:
+def first_iterations(record: Record, failed: bool = False) -> dict[str, int]:
     """In which iteration each strategy was first found."""
     first: dict[str, int] = {}
-    for iteration, policy in counted(record):
+    for iteration, policy in counted(record, failed):
         first.setdefault(policy["descriptor"], iteration)
     return first
 
