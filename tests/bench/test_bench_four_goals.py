@@ -10,10 +10,12 @@ hard = lambda seed, *policies: record("four-goals-hard", "rspo", seed, *policies
 
 
 def test_a_goal_is_found_once_by_a_policy_that_goes_there_and_to_no_other() -> None:
-    policies = [policy(name) for name in ("mixed", "up", "up", "left")] + [
-        policy("down", status="duplicate")
+    """Whether it is far from the others by RSPO's measure or not, but not if it fails."""
+    policies = [policy(name) for name in ("mixed", "up", "up")] + [
+        policy("left", status="failed"),
+        policy("down", status="duplicate"),
     ]
-    assert distinct_after(hard(0, *policies)) == [0, 1, 1, 2, 2]
+    assert distinct_after(hard(0, *policies)) == [0, 1, 1, 1, 2]
 
 
 def test_the_page_shows_the_rate_and_every_seed() -> None:
