@@ -50,7 +50,12 @@ class MAVEN(Latents):
     window: Count = 512
     """Episodes that the bandit looks back on."""
 
-    tuned: ClassVar[Mapping[str, Settings]] = {"four-goals": {"ppo": {"normalize_reward": True}}}
+    tuned: ClassVar[Mapping[str, Settings]] = {
+        "four-goals": {"ppo": {"normalize_reward": True}},
+        # With 1 they do not learn the task.
+        "four-goals-medium": {"method": {"beta": 0.1}},
+        "four-goals-hard": {"method": {"beta": 0.1}},
+    }
 
     def init(self, setup: Setup, key: Array) -> Learners:
         return Learners(self.init_guessing(setup, key, actions=True), init_window(self.window))
