@@ -134,7 +134,7 @@ def test_what_the_paper_says_of_the_games_in_words_is_answered() -> None:
     page = markdown.page(BENCHES["escalation-reward"], escalated, "rspo bench", quick=False)
     assert "RSPO's second policy cooperates to the end: so on 1 of 2 seeds" in page
     assert "PG's second policy cooperates for no more than a step: so on 1 of 1 seed" in page
-    assert "RPG's second policy cooperates for more than a step: so on 0 of 1 seed" in page
+    assert "A policy of RPG's cooperates for more than a step: so on 0 of 1 seed" in page
     curve = lambda last: {"after_apple": {"steps": [1, 2], "accepted": [last, last]}}
     hunted = [
         hunt("rspo", 0, policy("Apple"), **curve(1.0)),
@@ -162,11 +162,12 @@ def test_equilibria_are_counted_by_four_rules() -> None:
         equilibrium(12, gain=0.7),  # the best response leaves
         equilibrium(30, "mixed", gain=1.4),  # sloppy, but a deviation gains less than a twentieth
     )
-    assert escalation.exact_equilibria(run) == 4  # 1 or 2, always, 7 and 30
-    assert escalation.exact_equilibria(run, tolerance=2) == 5
-    assert escalation.named_equilibria(run) == 3  # 1 or 2, always, 12
+    # Whether a policy fails by what the first good one earns or not.
+    assert escalation.exact_equilibria(run) == 5  # 1 or 2, always, 7, 9 and 30
+    assert escalation.exact_equilibria(run, tolerance=2) == 6
+    assert escalation.named_equilibria(run) == 4  # 1 or 2, always, 9, 12
     assert escalation.lengths_reached(run) == 8
-    assert escalation.lengths_apart(run) == 5  # 1 or 2, always, 7, 12, 30
+    assert escalation.lengths_apart(run) == 6  # 1 or 2, always, 7, 9, 12, 30
 
 
 def test_the_length_that_three_of_four_games_reach() -> None:
@@ -184,7 +185,7 @@ def test_the_length_that_three_of_four_games_reach() -> None:
     assert [escalation.reached(p["stats"]) for p in policies] == [14, 0, 20, 15, 5]
     policies += [equilibrium(46, "L=always"), equilibrium(42, "L=always")]
     run = record("escalation", "rspo", 0, *policies)
-    assert escalation.lengths_apart(run) == 3  # 14 or 15, 20, and always
+    assert escalation.lengths_apart(run) == 4  # 5, 14 or 15, 20, and always
     assert escalation.lengths_reached(run) == 6  # as the authors count: 5, 14, 15, 20, 42 and 46
 
 

@@ -45,17 +45,14 @@ QUICK = Quick(iterations=3, steps=64_000)
 
 
 def exact_equilibria(record: Record, tolerance: float = 1.0) -> int:
-    """How many distinct ones that no agent gains by leaving; failed policies do not count."""
-    both = zip(record["strategies"], record["pairs"], strict=True)
-    return count_equilibria(
-        Pair(**pair).describe(tolerance) for policy, pair in both if policy["status"] != "failed"
-    )
+    """How many distinct ones that no agent gains by leaving."""
+    return count_equilibria(Pair(**pair).describe(tolerance) for pair in record["pairs"])
 
 
 def named_equilibria(record: Record) -> int:
     """How many distinct ones by the names that greedy and sampled episodes agree on."""
     return count_equilibria(
-        Descriptor(one["descriptor"], one["stats"]) for _, one in counted(record)
+        Descriptor(one["descriptor"], one["stats"]) for _, one in counted(record, failed=True)
     )
 
 
@@ -66,13 +63,12 @@ def lengths_reached(record: Record) -> int:
 
 
 def lengths_apart(record: Record) -> int:
-    """The same, but two or more apart, and full cooperation once; failed policies do not count."""
+    """The same, but two or more apart, and full cooperation once."""
     found = [
         Descriptor(
             ALWAYS if one["descriptor"] == ALWAYS else "", {"L*": float(reached(one["stats"]))}
         )
         for one in record["strategies"]
-        if one["status"] != "failed"
     ]
     return count_equilibria(policy for policy in found if policy.stats["L*"] > 0)
 
@@ -107,7 +103,7 @@ has 10 of 10."""
 def _equilibria(bench: Bench, records: Sequence[Record]) -> str:
     rows, lengths = [], []
     for _, row, runs in seeds_of(bench, records):
-        first = [str(first_iterations(run).get(ALWAYS, "-")) for run in runs]
+        first = [str(first_iterations(run, failed=True).get(ALWAYS, "-")) for run in runs]
         half, twice = (mean(exact_equilibria(run, t) for run in runs) for t in (0.5, 2.0))
         rows.append([row.name, " ".join(first), f"{half:.1f}", f"{twice:.1f}"])
         for run in runs:
@@ -155,6 +151,10 @@ def _cooperates(record: Record) -> bool | None:
     return reached(policies[1]["stats"]) > 1 if len(policies) > 1 else None
 
 
+def _one_does(record: Record) -> bool:
+    return any(reached(policy["stats"]) > 1 for policy in record["strategies"])
+
+
 def _does_not(record: Record) -> bool | None:
     cooperates = _cooperates(record)
     return None if cooperates is None else not cooperates
@@ -179,9 +179,7 @@ BENCHES = (
         ),
         claims=(
             Claim("RSPO's second policy cooperates to the end", RSPO, _always),
-            Claim(
-                "RPG's second policy cooperates for more than a step", BASELINES[-1], _cooperates
-            ),
+            Claim("A policy of RPG's cooperates for more than a step", BASELINES[-1], _one_does),
             *(
                 Claim(
                     f"{row.title}'s second policy cooperates for no more than a step",
