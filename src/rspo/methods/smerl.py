@@ -56,6 +56,7 @@ class SMERL(Latents):
         # With 1 they do not learn the task.
         "four-goals-medium": {"method": {"alpha": 0.1}},
         "four-goals-hard": {"method": {"alpha": 0.1}},
+        "robots": {"method": {"alpha": 1.0}},
     }
     paper: ClassVar[Mapping[str, Settings]] = {"four-goals": {"method": {"expert": 1.0}}}
 
