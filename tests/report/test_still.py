@@ -20,7 +20,7 @@ def found(index: int, *scenes: list[Shape], backdrop: Any = ()) -> Found:
     episode = {"mode": "greedy", "return": 1.0, "steps": len(scenes), "stride": 1, "kinds": kinds}
     record = {"unit": UNIT, "episodes": [episode], "backdrop": backdrop, "maps": []}
     own = {f"0.{name}": array for name, array in arrays.items()}
-    return Found(index, "novel", "", 1, 0.0, {}, [], record, own)
+    return Found(index, "novel", "", 1, index, 0.0, {}, [], record, own)
 
 
 def drawn(strategy: Found, extent: float = 1.0) -> ElementTree.Element:
@@ -109,4 +109,4 @@ def test_where_nothing_is_drawn_lanes_show_what_was_observed_and_done(tmp_path: 
     "episodes", [None, {"episodes": (), "unit": 1, "backdrop": (), "maps": ()}]
 )
 def test_without_episodes_there_is_no_picture(episodes: Any) -> None:
-    assert still(Found(0, "novel", "", 1, 0.0, {}, [], episodes, {}), 1.0) is None
+    assert still(Found(0, "novel", "", 1, 0, 0.0, {}, [], episodes, {}), 1.0) is None

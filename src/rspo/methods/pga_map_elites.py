@@ -105,7 +105,11 @@ class PGAMapElites(Method):
     needs: ClassVar[tuple[Need, ...]] = ("behaviour",)
     memories: ClassVar[bool] = False  # critics learn from single steps
     # Their updates have few episodes, which would mean few candidates.
-    tuned: ClassVar[Mapping[str, Settings]] = {"robots": {"method": {"episodes": 2}}}
+    tuned: ClassVar[Mapping[str, Settings]] = {
+        "robots": {"method": {"episodes": 2}},
+        "skirmish": {"ppo": {"memory": "none"}},  # so that the preset is one that it can train
+    }
+    paper: ClassVar[Mapping[str, Settings]] = {"skirmish": {"ppo": {"memory": "none"}}}
 
     def plan(self, policies: int) -> Plan:
         return Plan(members=policies)
