@@ -1,5 +1,6 @@
 """The robots: step by step what gymnasium's v5 environments give, and what falling means."""
 
+import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -81,6 +82,20 @@ def test_what_the_engine_leaves_out_changes_nothing(name):
         np.testing.assert_array_equal(both[0].qacc, both[1].qacc)
         most = max(most, both[0].ncon)
     assert most > 4
+
+
+def test_the_engine_does_not_look_at_the_clock_unless_somebody_set_one():
+    env = Mujoco("hopper")
+    mujoco, data, step = env.mujoco, env.mujoco.MjData(env.model), env.mujoco.mjtTimer.mjTIMER_STEP
+    mujoco.mj_step(env.model, data)
+    assert (data.timer[step].number, data.timer[step].duration) == (1, 0)
+    theirs = ctypes.pythonapi.PyFloat_GetMax
+    mujoco.set_mjcb_time(theirs)
+    try:
+        Mujoco("hopper")
+        assert mujoco.get_mjcb_time() is theirs
+    finally:
+        mujoco.set_mjcb_time(None)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
