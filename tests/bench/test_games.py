@@ -104,6 +104,16 @@ def test_seeds_with_a_strategy_stand_beside_the_ticks_of_the_paper() -> None:
     assert "Edge: ticked in the paper and not found on most seeds here by RSPO (0 of 2" in page
 
 
+def test_the_maps_are_of_the_tuned_run_that_the_tables_are_of() -> None:
+    bench = BENCHES["monster-hunt-heatmaps"]
+    theirs = hunt("rspo", 100, policy("Apple"), paper=True)
+    ours = [hunt("rspo", seed, policy("Chase")) for seed in (102, 101)]
+    drawn = bench.figure(bench, [theirs, *ours])
+    assert "where the agents meet, seed 101<" in drawn
+    assert "1 Chase*" in drawn and "1 Apple*" not in drawn
+    assert "seed 100, paper's settings<" in bench.figure(bench, [theirs])
+
+
 # ---- Escalation
 
 
