@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rspo.bench import output
+from rspo.bench import output, pixels
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.executors import Ended, Executor
 from rspo.bench.jobs import Job, finished, task
@@ -58,8 +58,8 @@ def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list
     failed = [] if options.tables else _run_missing(bench, options, executor, say)
     for path in publish(bench, options, say):
         say(f"Wrote {path}")
-    if output.png("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>") is None:
-        say(output.NO_PNG)
+    if (lacking := pixels.why_not()) is not None:
+        say(lacking)
     return failed
 
 
