@@ -68,6 +68,32 @@ def test_the_paper_its_settings_and_ours_are_columns_of_their_own() -> None:
     assert "quick" not in page.lower()
 
 
+def test_a_table_too_wide_for_a_page_has_its_columns_below_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = lambda: markdown.page(BENCH, RECORDS, "rspo bench", quick=False)
+    wide = cells(page(), "method")[0]
+    assert wide[1:4] == ["easy: paper", "easy: tuned settings", "easy: paper's settings"]
+    monkeypatch.setattr(markdown, "WIDEST", 60)
+    narrow = page()
+    assert cells(narrow, "column")[0] == [
+        *("column", "method", "paper", "tuned settings", "paper's settings")
+    ]
+    easy = cells(narrow, "easy")
+    assert easy[0] == ["easy", "RSPO", "4.00", "2.50 [2.00, 3.00]: 2 3", "3.50"]
+    assert easy[1] == ["easy", "PG", "1.50 (0.25)", "1.00", "-"]
+    assert [row[1] for row in easy] == ["RSPO", "PG", "RSPO (alpha 0.6)", "RND"]
+    assert [row[1:] for row in cells(narrow, "hard")] == [
+        ["RSPO", "4.00", "1.00", "-"],
+        ["PG", "1.00", "2.00", "-"],
+    ]
+
+
+def test_settings_that_nothing_ran_with_have_no_column() -> None:
+    ours = [one for one in RECORDS if not one["paper"]]
+    assert "paper's settings" not in markdown.page(BENCH, ours, "rspo bench", quick=False)
+
+
 def test_a_quick_version_says_so() -> None:
     quick = [one | {"quick": True} for one in RECORDS]
     page = markdown.page(BENCH, quick, "rspo bench returns --quick", quick=True)
