@@ -13,6 +13,7 @@ from rspo.bench import figures, markdown, output
 from rspo.bench.record import Record
 from rspo.bench.results import agreement, cell, summed_up
 from rspo.bench.tables import Bench, Claim, Column, Row
+from rspo.core.grouped_bars import Bar, grouped_bars
 
 best = lambda run: float(run["strategies"][0]["return_mean"])
 BENCH = Bench(
@@ -183,6 +184,12 @@ def test_profiles_are_drawn_of_rows_with_every_column() -> None:
     assert figures.profiles(BENCH, []) is None
 
 
+def test_a_profile_has_a_band_only_where_every_column_has_several_seeds() -> None:
+    bands = lambda records: figures.profiles(BENCH, records).count("<polygon")  # type: ignore[union-attr]
+    assert bands(RECORDS) == 0
+    assert bands([*RECORDS, run("hard", "rspo", 101, 1.0)]) == 1
+
+
 def test_the_table_has_one_line_per_number() -> None:
     rows = list(csv.DictReader(io.StringIO(output.table(BENCH, RECORDS))))
     assert len(rows) == len(RECORDS)
@@ -197,6 +204,14 @@ def test_the_figure_has_a_bar_per_method_and_a_whisker_where_there_are_seeds() -
     assert len(root.findall(".//{*}path")) == 1
     tallest = max(float(bar.get("height", 0)) for bar in root.findall(".//{*}rect[{*}title]"))
     assert tallest == pytest.approx(200 * 3.5 / 4)
+
+
+def test_bars_of_many_methods_can_be_told_apart() -> None:
+    names = [f"method {i}" for i in range(21)]
+    drawn = grouped_bars("Many", {"": {"easy": {name: Bar(1.0) for name in names}}})
+    bars = ElementTree.fromstring(drawn).findall(".//{*}rect[{*}title]")
+    looks = {tuple(bar.get(key) for key in ("class", "fill-opacity", "stroke")) for bar in bars}
+    assert len(looks) == len(bars) == 21
 
 
 def test_nothing_done_yet_is_no_error() -> None:
