@@ -12,7 +12,7 @@ from handmade import cells, policy, record
 from rspo.bench import figures, markdown, output
 from rspo.bench.record import Record
 from rspo.bench.results import agreement, cell, summed_up
-from rspo.bench.tables import Bench, Claim, Column, Row
+from rspo.bench.tables import Bench, Claim, Column, Order, Row
 from rspo.core.grouped_bars import Bar, grouped_bars
 
 best = lambda run: float(run["strategies"][0]["return_mean"])
@@ -107,11 +107,19 @@ def test_a_quick_version_says_so() -> None:
 @pytest.mark.parametrize(
     ("records", "said"),
     [
-        (RECORDS, "easy: the order of methods is the paper's (1 pair)."),
+        (RECORDS, "easy: the order of methods is the paper's (1 pair; 1 may be chance)."),
+        (
+            [*RECORDS, run("easy", "pg", 101, 1.0)],
+            "easy: the order of methods is the paper's (1 pair).",
+        ),
+        (
+            [*RECORDS, run("easy", "pg", 101, 2.5)],
+            "easy: the order of methods is the paper's (1 pair; 1 may be chance).",
+        ),
         (
             RECORDS,
             "hard: the one pair of methods is in the other order here, RSPO is above PG there and "
-            "below it here.",
+            "below it here; 1 may be chance.",
         ),
         (
             [run("easy", "rspo", 100, 1.0), run("easy", "pg", 100, 1.0)],
@@ -119,12 +127,34 @@ def test_a_quick_version_says_so() -> None:
         ),
         (
             [*RECORDS, run("easy", "rnd", 100, 1.0)],
-            "easy: 2 of 3 pairs of methods are in the paper's order, 1 is equal here.",
+            "easy: 2 of 3 pairs of methods are in the paper's order, 1 is equal here; 2 may be "
+            "chance.",
         ),
     ],
 )
 def test_the_ranking_is_compared_in_words(records: Sequence[Record], said: str) -> None:
     assert said in agreement(BENCH, records)
+
+
+@pytest.mark.parametrize(
+    ("words", "paper", "said"),
+    [
+        ((("rspo", ">", "pg"),), {"rspo": 4.0}, ["the order of methods is the paper's"]),
+        ((("pg", "<=", "rspo"),), {}, ["the order of methods is the paper's"]),
+        ((("rspo", "<=", "pg"),), {}, ["RSPO is not above PG there and is here; 1 may be chance."]),
+        ((("rspo", ">", "rnd"),), {}, []),
+        ((), {"rspo": 1.0, "pg": 1.0}, ["RSPO and PG are equal there, and RSPO is above PG here"]),
+    ],
+)
+def test_what_the_paper_says_in_words_of_two_methods_is_compared_too(
+    words: tuple[Order, ...], paper: dict[str, float], said: list[str]
+) -> None:
+    column = dataclasses.replace(BENCH.columns[0], paper=paper, words=words)
+    sentences = lambda column: agreement(dataclasses.replace(BENCH, columns=(column,)), RECORDS)
+    found = sentences(column)
+    assert len(found) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, found, strict=True))
+    assert sentences(dataclasses.replace(column, ranked=False)) == []
 
 
 def test_too_little_to_tell_is_said() -> None:
@@ -138,7 +168,7 @@ def test_a_paper_without_numbers_to_rank_is_said() -> None:
         BENCH, columns=(Column("easy", "four-goals-easy", best, {"rspo": 4.0}),)
     )
     page = markdown.page(silent, RECORDS, "rspo bench returns", quick=False)
-    assert markdown.NO_NUMBERS in page
+    assert markdown.NO_ORDER in page
     assert markdown.TOO_FEW not in page
 
 

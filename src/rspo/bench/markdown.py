@@ -12,13 +12,15 @@ from rspo.bench.results import (
     answers,
     cells,
     settings_of,
+    stated,
     summed_up,
 )
 from rspo.bench.tables import Bench, Column, PaperNumber, Row
 
 QUICK = "**Quick version: a few steps of training only. Its numbers mean nothing.**"
 TOO_FEW = "Too few of the methods that the paper has numbers for are done to tell."
-NO_NUMBERS = "The paper prints no numbers of two methods here that could be ranked."
+NO_ORDER = "The paper prints no numbers of two methods here that could be ranked."
+CHANCE = "What may be chance: a method has a single seed, or the 95 % intervals of the two overlap."
 NOTHING = "Nothing is done yet."
 WIDEST = 150  # characters of a table that fit side by side on a page
 SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
@@ -177,7 +179,9 @@ def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
         for line in agreement(bench, records, of)
     ]
     if not ranked:
-        ranked = [TOO_FEW if any(len(column.paper) > 1 for column in bench.columns) else NO_NUMBERS]
+        ranked = [TOO_FEW if any(c.ranked and stated(c) for c in bench.columns) else NO_ORDER]
+    elif any("may be chance" in line for line in ranked):
+        ranked += ["", CHANCE]
     answered = [
         f"- {line} with the {SETTINGS[of]}."
         for of in (TUNED, PAPER)
