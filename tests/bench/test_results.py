@@ -95,6 +95,16 @@ def test_settings_that_nothing_ran_with_have_no_column() -> None:
     assert "paper's settings" not in markdown.page(BENCH, ours, "rspo bench", quick=False)
 
 
+def test_seeds_that_settings_were_chosen_on_are_named() -> None:
+    page = lambda *more: markdown.page(BENCH, [*RECORDS, *more], "rspo bench", quick=False)
+    assert "on which settings were chosen" not in page()
+    low = page(run("easy", "pg", 2, 1.0), run("easy", "pg", 0, 1.0), run("hard", "rspo", 99, 1.0))
+    assert (
+        "Of seeds below 100, on which settings were chosen: PG in four-goals-easy (0 2); RSPO in "
+        "four-goals-hard (99)." in low
+    )
+
+
 def test_a_quick_version_says_so() -> None:
     quick = [one | {"quick": True} for one in RECORDS]
     page = markdown.page(BENCH, quick, "rspo bench returns --quick", quick=True)
