@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from handmade import cells, policy, record
-from rspo.bench import figures, markdown, output
+from rspo.bench import coverage, figures, markdown, output
 from rspo.bench.record import Record
 from rspo.bench.results import agreement, cell, summed_up
 from rspo.bench.tables import Bench, Claim, Column, Order, Row
@@ -100,9 +100,21 @@ def test_seeds_that_settings_were_chosen_on_are_named() -> None:
     assert "on which settings were chosen" not in page()
     low = page(run("easy", "pg", 2, 1.0), run("easy", "pg", 0, 1.0), run("hard", "rspo", 99, 1.0))
     assert (
-        "Of seeds below 100, on which settings were chosen: PG in four-goals-easy (0 2); RSPO in "
+        "Of seeds below 100, on which settings were chosen: PG in four-goals-easy (0, 2); RSPO in "
         "four-goals-hard (99)." in low
     )
+
+
+def test_other_seeds_than_the_benchs_and_those_not_run_are_named() -> None:
+    more = [run("easy", "pg", seed, 1.0) for seed in (107, 105, 106)]
+    page = markdown.page(BENCH, [*RECORDS, *more], "rspo bench", quick=False)
+    assert "Of seeds that are run only if asked for: PG in four-goals-easy (105 to 107)." in page
+    assert "Not run yet: RSPO (alpha 0.6) in four-goals-hard; RND." in page
+    assert (
+        "Of these more seeds are not run yet: PG, RSPO (alpha 0.6) in four-goals-easy (101); RSPO, "
+        "PG in four-goals-hard (101)." in page
+    )
+    assert coverage.spans([101, 100, 103, 105, 106]) == "100 to 101, 103, 105 to 106"
 
 
 def test_a_quick_version_says_so() -> None:
@@ -110,6 +122,7 @@ def test_a_quick_version_says_so() -> None:
     page = markdown.page(BENCH, quick, "rspo bench returns --quick", quick=True)
     assert page.startswith("# Returns (quick version)")
     assert markdown.QUICK in page
+    assert "seeds are not run yet" not in page
     assert "numbers without meaning" in figures.bars(BENCH, quick)
     assert output.table(BENCH, quick).splitlines()[1].endswith(",1")
 

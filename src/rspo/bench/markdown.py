@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from rspo.bench import coverage
 from rspo.bench.naming import LEGEND, shown_names
 from rspo.bench.record import Record
 from rspo.bench.results import (
@@ -22,7 +23,6 @@ TOO_FEW = "Too few of the methods that the paper has numbers for are done to tel
 NO_ORDER = "The paper prints no numbers of two methods here that could be ranked."
 CHANCE = "What may be chance: a method has a single seed, or the 95 % intervals of the two overlap."
 NOTHING = "Nothing is done yet."
-HELD_OUT = 100  # settings were chosen on seeds below it, and benches run others
 WIDEST = 150  # characters of a table that fit side by side on a page
 SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
 
@@ -38,13 +38,13 @@ def page(bench: Bench, records: Sequence[Record], command: str, *, quick: bool) 
     parts += [QUICK, ""] * quick
     parts += [f"Made by `{command}`: {bench.shows}.", ""]
     parts += [bench.note, ""] * bool(bench.note)
-    parts += _chosen_on(bench, records)
+    parts += [line for remark in coverage.remarks(bench, records) for line in (remark, "")]
     parts += _tables(bench, records)
     parts += _summary(bench, records)
     parts += ["## Does the ranking agree with the paper?", "", *verdict(bench, records), ""]
     if bench.details is not None and records:
         parts += [bench.details(bench, records), ""]
-    parts += _missing(bench, records)
+    parts += [line for remark in coverage.missing(bench, records) for line in (remark, "")]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -218,35 +218,3 @@ def every_name(where: str, what: str) -> Callable[[Bench, Sequence[Record]], str
         return f"## Every policy\n\n{LEGEND}\n\n{table(head, rows)}"
 
     return details
-
-
-def _chosen_on(bench: Bench, records: Sequence[Record]) -> list[str]:
-    """Which numbers are of seeds that settings were chosen on, and so may flatter."""
-    found = [
-        f"{row.name} in {env} ({' '.join(str(s) for s in seeds)})"
-        for env in bench.envs
-        for row in bench.rows
-        if (seeds := _low_seeds(row, env, records))
-    ]
-    return [
-        f"Of seeds below {HELD_OUT}, on which settings were chosen: {'; '.join(found)}.",
-        "",
-    ] * (bool(found))
-
-
-def _low_seeds(row: Row, env: str, records: Sequence[Record]) -> list[int]:
-    own = [record["seed"] for record in records if row.made(record) and record["env"] == env]
-    return sorted({seed for seed in own if seed < HELD_OUT})
-
-
-def _missing(bench: Bench, records: Sequence[Record]) -> list[str]:
-    """The jobs of the bench that have not been run yet."""
-    done = {(record["env"], record["method"], record["variant"]) for record in records}
-    lacking = []
-    for row in [row for row in bench.rows if not row.extra]:
-        all_envs = row.envs or bench.envs
-        envs = [env for env in all_envs if (env, row.method, row.variant) not in done]
-        if envs:
-            where = "" if len(envs) == len(all_envs) else f" in {', '.join(envs)}"
-            lacking.append(row.name + where)
-    return [f"Not run yet: {'; '.join(lacking)}.", ""] if lacking else []
