@@ -158,6 +158,7 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
         ([], "needs a name"),
         (["four-goals-mode"], "Did you mean 'four-goals-modes'"),
         ([NAME, "--methods", "rsp"], "has no method 'rsp'. Did you mean 'rspo'"),
+        ([NAME, "--tables", "--methods", "rsp"], "has no method 'rsp'"),
         ([NAME, "--envs", "hopper"], "has no environment 'hopper'. Allowed: four-goals-easy"),
         ([NAME, "--steps", "0"], "--steps is 0"),
         ([NAME, "--seeds", "-1"], "--seeds has -1"),
@@ -173,6 +174,19 @@ def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)) as caught:
         cli.bench(arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "run_bench", lambda *_: pytest.fail("it was run"))
+    file, good = tmp_path / "file", tmp_path / "good"
+    file.touch()
+    for bad in (file, file / "below", Path("/proc/nowhere")):
+        for flags in (["--out", bad, "--runs", good], ["--out", good, "--runs", bad]):
+            flag = flags[flags.index(bad) - 1]
+            with pytest.raises(InputError, match=f"{flag} is .*, but nothing can be written"):
+                cli.bench([NAME, *map(str, flags)])
 
 
 # ---- several seeds

@@ -98,10 +98,22 @@ def test_seeds_with_a_strategy_stand_beside_the_ticks_of_the_paper() -> None:
     page = markdown.page(BENCHES["monster-hunt-strategies"], runs, "rspo bench", quick=False)
     shares, *seeds = cells(page, "RSPO")
     assert shares[1:] == ["✓", "2 of 2", "✓", "1 of 2", "✓", "0 of 2", "✓", "1 of 2"]
+    assert cells(page, "PG")[0][1:5] == ["✓", "1 of 1", "✗", "1 of 1"]
     assert seeds[0][1:] == ["0", "1", "3", "-", "-", "2.0 (1.0)", "2", "2 (2)", "3"]
     assert seeds[1][5:7] == ["2 (99)", "120.4 (99.0)"]
     assert "Corner: found here without a tick in the paper by PG (1 of 1 seed)." in page
     assert "Edge: ticked in the paper and not found on most seeds here by RSPO (0 of 2" in page
+
+
+def test_the_maps_are_of_the_tuned_run_that_the_tables_are_of() -> None:
+    bench = BENCHES["monster-hunt-heatmaps"]
+    theirs = hunt("rspo", 100, policy("Apple"), paper=True)
+    ours = [hunt("rspo", seed, policy("Chase")) for seed in (102, 101)]
+    drawn = bench.figure(bench, [theirs, *ours])
+    assert "where the agents meet, seed 101<" in drawn
+    assert "1 Chase*" in drawn
+    assert "1 Apple*" not in drawn
+    assert "seed 100, paper's settings<" in bench.figure(bench, [theirs])
 
 
 # ---- Escalation

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import handmade
 import product
 from rspo.bench import executors
 from rspo.bench.executors import Ended, Processes, error_of
@@ -115,13 +116,39 @@ def test_a_record_is_of_its_job_only_with_the_same_training(done: Path) -> None:
 def test_records_are_lines_that_two_commands_can_add_to(tmp_path: Path) -> None:
     one, two = Records(tmp_path / "new" / "r.jsonl"), Records(tmp_path / "new" / "r.jsonl")
     assert one.read() == {}
-    one.add([{"job": "b", "value": 1}])
-    two.add([{"job": "a", "value": 2}])
-    one.add([{"job": "b", "value": 3}])
-    assert list(one.read().values()) == [{"job": "a", "value": 2}, {"job": "b", "value": 3}]
-    one.path.write_text("[1]\n")
-    with pytest.raises(InputError, match="not the record of a run"):
-        one.read()
+    run = lambda seed, distinct: handmade.record(
+        "point", "pg", seed, handmade.policy("above"), distinct=distinct
+    )
+    one.add([run(1, 1)])
+    two.add([run(0, 2)])
+    one.add([run(1, 3)])
+    assert list(one.read().values()) == [run(0, 2), run(1, 3)]
+
+
+WHOLE = json.dumps(handmade.record("point", "pg", 0, handmade.policy("above")))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[1]",
+        b"<<<<<<< HEAD",
+        b'{"job": "point-pg-seed0"}',
+        b"\xff\xfe\x00",
+        WHOLE[:-20].encode(),
+        WHOLE.replace('"seed": 0', '"seed": "x"').encode(),
+        WHOLE.replace('"stats": {}', '"stats": []').encode(),
+        WHOLE.replace('"status"', '"state"').encode(),
+        json.dumps(handmade.record("point", "pg", 0)).encode(),
+    ],
+)
+def test_a_damaged_line_of_the_records_is_named_and_kept(line: bytes, tmp_path: Path) -> None:
+    damaged = Records(tmp_path / "point.jsonl")
+    damaged.path.write_bytes(WHOLE.encode() + b"\n\n" + line + b"\n")
+    before = damaged.path.read_bytes()
+    with pytest.raises(InputError, match="line 3 is not the record of a run"):
+        damaged.add([handmade.record("point", "pg", 1, handmade.policy("above"))])
+    assert damaged.path.read_bytes() == before
 
 
 # ---- processes

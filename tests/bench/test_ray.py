@@ -65,6 +65,16 @@ def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.Monke
         cli.executor("ray", None, None, "shared")
 
 
+@pytest.mark.parametrize("start", ["", "ray://"])
+def test_where_nothing_answers_is_said_at_once(start: str) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as closed:  # bound, but it does not listen
+        closed.bind(("127.0.0.1", 0))
+        address = f"{start}127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"no Ray cluster at {address}: nothing answers"):
+            Ray(address)
+
+
 # ---- a cluster
 
 

@@ -9,10 +9,11 @@ from xml.etree import ElementTree
 import pytest
 
 from handmade import cells, policy, record
-from rspo.bench import figures, markdown, output
+from rspo.bench import coverage, figures, markdown, output
 from rspo.bench.record import Record
 from rspo.bench.results import agreement, cell, summed_up
-from rspo.bench.tables import Bench, Claim, Column, Row
+from rspo.bench.tables import Bench, Claim, Column, Order, Row
+from rspo.core.grouped_bars import Bar, grouped_bars
 
 best = lambda run: float(run["strategies"][0]["return_mean"])
 BENCH = Bench(
@@ -68,11 +69,60 @@ def test_the_paper_its_settings_and_ours_are_columns_of_their_own() -> None:
     assert "quick" not in page.lower()
 
 
+def test_a_table_too_wide_for_a_page_has_its_columns_below_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = lambda: markdown.page(BENCH, RECORDS, "rspo bench", quick=False)
+    wide = cells(page(), "method")[0]
+    assert wide[1:4] == ["easy: paper", "easy: tuned settings", "easy: paper's settings"]
+    monkeypatch.setattr(markdown, "WIDEST", 60)
+    narrow = page()
+    assert cells(narrow, "column")[0] == [
+        *("column", "method", "paper", "tuned settings", "paper's settings")
+    ]
+    easy = cells(narrow, "easy")
+    assert easy[0] == ["easy", "RSPO", "4.00", "2.50 [2.00, 3.00]: 2 3", "3.50"]
+    assert easy[1] == ["easy", "PG", "1.50 (0.25)", "1.00", "-"]
+    assert [row[1] for row in easy] == ["RSPO", "PG", "RSPO (alpha 0.6)", "RND"]
+    assert [row[1:] for row in cells(narrow, "hard")] == [
+        ["RSPO", "4.00", "1.00", "-"],
+        ["PG", "1.00", "2.00", "-"],
+    ]
+
+
+def test_settings_that_nothing_ran_with_have_no_column() -> None:
+    ours = [one for one in RECORDS if not one["paper"]]
+    assert "paper's settings" not in markdown.page(BENCH, ours, "rspo bench", quick=False)
+
+
+def test_seeds_that_settings_were_chosen_on_are_named() -> None:
+    page = lambda *more: markdown.page(BENCH, [*RECORDS, *more], "rspo bench", quick=False)
+    assert "on which settings were chosen" not in page()
+    low = page(run("easy", "pg", 2, 1.0), run("easy", "pg", 0, 1.0), run("hard", "rspo", 99, 1.0))
+    assert (
+        "Of seeds below 100, on which settings were chosen: PG in four-goals-easy (0, 2); RSPO in "
+        "four-goals-hard (99)." in low
+    )
+
+
+def test_other_seeds_than_the_benchs_and_those_not_run_are_named() -> None:
+    more = [run("easy", "pg", seed, 1.0) for seed in (107, 105, 106)]
+    page = markdown.page(BENCH, [*RECORDS, *more], "rspo bench", quick=False)
+    assert "Of seeds that are run only if asked for: PG in four-goals-easy (105 to 107)." in page
+    assert "Not run yet: RSPO (alpha 0.6) in four-goals-hard; RND." in page
+    assert (
+        "Of these more seeds are not run yet: PG, RSPO (alpha 0.6) in four-goals-easy (101); RSPO, "
+        "PG in four-goals-hard (101)." in page
+    )
+    assert coverage.spans([101, 100, 103, 105, 106]) == "100 to 101, 103, 105 to 106"
+
+
 def test_a_quick_version_says_so() -> None:
     quick = [one | {"quick": True} for one in RECORDS]
     page = markdown.page(BENCH, quick, "rspo bench returns --quick", quick=True)
     assert page.startswith("# Returns (quick version)")
     assert markdown.QUICK in page
+    assert "seeds are not run yet" not in page
     assert "numbers without meaning" in figures.bars(BENCH, quick)
     assert output.table(BENCH, quick).splitlines()[1].endswith(",1")
 
@@ -80,11 +130,19 @@ def test_a_quick_version_says_so() -> None:
 @pytest.mark.parametrize(
     ("records", "said"),
     [
-        (RECORDS, "easy: the order of methods is the paper's (1 pair)."),
+        (RECORDS, "easy: the order of methods is the paper's (1 pair; 1 may be chance)."),
+        (
+            [*RECORDS, run("easy", "pg", 101, 1.0)],
+            "easy: the order of methods is the paper's (1 pair).",
+        ),
+        (
+            [*RECORDS, run("easy", "pg", 101, 2.5)],
+            "easy: the order of methods is the paper's (1 pair; 1 may be chance).",
+        ),
         (
             RECORDS,
             "hard: the one pair of methods is in the other order here, RSPO is above PG there and "
-            "below it here.",
+            "below it here; 1 may be chance.",
         ),
         (
             [run("easy", "rspo", 100, 1.0), run("easy", "pg", 100, 1.0)],
@@ -92,12 +150,34 @@ def test_a_quick_version_says_so() -> None:
         ),
         (
             [*RECORDS, run("easy", "rnd", 100, 1.0)],
-            "easy: 2 of 3 pairs of methods are in the paper's order, 1 is equal here.",
+            "easy: 2 of 3 pairs of methods are in the paper's order, 1 is equal here; 2 may be "
+            "chance.",
         ),
     ],
 )
 def test_the_ranking_is_compared_in_words(records: Sequence[Record], said: str) -> None:
     assert said in agreement(BENCH, records)
+
+
+@pytest.mark.parametrize(
+    ("words", "paper", "said"),
+    [
+        ((("rspo", ">", "pg"),), {"rspo": 4.0}, ["the order of methods is the paper's"]),
+        ((("pg", "<=", "rspo"),), {}, ["the order of methods is the paper's"]),
+        ((("rspo", "<=", "pg"),), {}, ["RSPO is not above PG there and is here; 1 may be chance."]),
+        ((("rspo", ">", "rnd"),), {}, []),
+        ((), {"rspo": 1.0, "pg": 1.0}, ["RSPO and PG are equal there, and RSPO is above PG here"]),
+    ],
+)
+def test_what_the_paper_says_in_words_of_two_methods_is_compared_too(
+    words: tuple[Order, ...], paper: dict[str, float], said: list[str]
+) -> None:
+    column = dataclasses.replace(BENCH.columns[0], paper=paper, words=words)
+    sentences = lambda column: agreement(dataclasses.replace(BENCH, columns=(column,)), RECORDS)
+    found = sentences(column)
+    assert len(found) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, found, strict=True))
+    assert sentences(dataclasses.replace(column, ranked=False)) == []
 
 
 def test_too_little_to_tell_is_said() -> None:
@@ -111,7 +191,7 @@ def test_a_paper_without_numbers_to_rank_is_said() -> None:
         BENCH, columns=(Column("easy", "four-goals-easy", best, {"rspo": 4.0}),)
     )
     page = markdown.page(silent, RECORDS, "rspo bench returns", quick=False)
-    assert markdown.NO_NUMBERS in page
+    assert markdown.NO_ORDER in page
     assert markdown.TOO_FEW not in page
 
 
@@ -157,6 +237,12 @@ def test_profiles_are_drawn_of_rows_with_every_column() -> None:
     assert figures.profiles(BENCH, []) is None
 
 
+def test_a_profile_has_a_band_only_where_every_column_has_several_seeds() -> None:
+    bands = lambda records: figures.profiles(BENCH, records).count("<polygon")  # type: ignore[union-attr]
+    assert bands(RECORDS) == 0
+    assert bands([*RECORDS, run("hard", "rspo", 101, 1.0)]) == 1
+
+
 def test_the_table_has_one_line_per_number() -> None:
     rows = list(csv.DictReader(io.StringIO(output.table(BENCH, RECORDS))))
     assert len(rows) == len(RECORDS)
@@ -171,6 +257,14 @@ def test_the_figure_has_a_bar_per_method_and_a_whisker_where_there_are_seeds() -
     assert len(root.findall(".//{*}path")) == 1
     tallest = max(float(bar.get("height", 0)) for bar in root.findall(".//{*}rect[{*}title]"))
     assert tallest == pytest.approx(200 * 3.5 / 4)
+
+
+def test_bars_of_many_methods_can_be_told_apart() -> None:
+    names = [f"method {i}" for i in range(21)]
+    drawn = grouped_bars("Many", {"": {"easy": {name: Bar(1.0) for name in names}}})
+    bars = ElementTree.fromstring(drawn).findall(".//{*}rect[{*}title]")
+    looks = {tuple(bar.get(key) for key in ("class", "fill-opacity", "stroke")) for bar in bars}
+    assert len(looks) == len(bars) == 21
 
 
 def test_nothing_done_yet_is_no_error() -> None:

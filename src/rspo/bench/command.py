@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rspo.bench import output
+from rspo.bench import output, pixels
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.executors import Ended, Executor
 from rspo.bench.jobs import Job, finished, task
@@ -52,14 +52,28 @@ def bench_named(name: str) -> Bench:
     return BENCHES[name]
 
 
+def check_names(bench: Bench, methods: Sequence[str], envs: Sequence[str]) -> None:
+    """Refuse methods and environments that a bench does not have."""
+    known = {name for row in bench.rows for name in (row.method, row.key)}
+    for kind, asked, allowed in (
+        ("method", methods, known),
+        ("environment", envs, set(bench.envs)),
+    ):
+        for name in asked:
+            if name not in allowed:
+                raise InputError(
+                    f"{bench.name} has no {kind} '{name}'. {suggestion(name, allowed)}"
+                )
+
+
 def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list[str]:
     """Run a bench; returns a sentence for each job that failed."""
     bench = bench_named(name)
     failed = [] if options.tables else _run_missing(bench, options, executor, say)
     for path in publish(bench, options, say):
         say(f"Wrote {path}")
-    if output.png("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>") is None:
-        say(output.NO_PNG)
+    if (lacking := pixels.why_not()) is not None:
+        say(lacking)
     return failed
 
 
@@ -73,15 +87,6 @@ def _run_missing(bench: Bench, options: Options, executor: Executor, say: Say) -
 def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
     """The jobs of a bench selected by the options, without those that this version of rspo
     lacks."""
-    methods = [name for row in bench.rows for name in (row.method, row.key)]
-    for kind, asked, known in (
-        ("method", options.methods, methods),
-        ("environment", options.envs, bench.envs),
-    ):
-        for name in asked:
-            if name not in known:
-                near = suggestion(name, set(known))
-                raise InputError(f"{bench.name} has no {kind} '{name}'. {near}")
     jobs = bench.jobs(
         methods=options.methods,
         envs=options.envs,

@@ -9,7 +9,7 @@ from rspo.bench.markdown import seeds_of, table
 from rspo.bench.monster_hunt import every_policy
 from rspo.bench.naming import agreed_name, counted, first_iterations
 from rspo.bench.record import Record
-from rspo.bench.tables import Bench, Claim, Column, Quick, Row
+from rspo.bench.tables import Bench, Claim, Column, Order, Quick, Row
 from rspo.core.types import Descriptor
 from rspo.envs.escalation import ALWAYS, Escalation, count_equilibria, lengths_in
 from rspo.envs.escalation_equilibria import GAIN, SHARE, Pair
@@ -40,6 +40,12 @@ RSPO = Row("rspo", "RSPO")
 HARD = Row("rspo", "RSPO", "hard switching", {"method": {"switch": "hard"}})
 BASELINES = (Row("pg", "PG"), Row("dipg", "DIPG"), Row("rnd", "RND"), Row("rpg", "RPG"))
 PGA = Row("pga-map-elites", "PGA-MAP-Elites")
+# "Except for RPG, none of the baseline methods discover any cooperative NEs", and "the performance
+# of RPG is further surpassed by" RSPO.
+WORDS: tuple[Order, ...] = (
+    ("rspo", ">", "rpg"),
+    *((one, ">", row.key) for one in ("rspo", "rpg") for row in BASELINES[:-1]),
+)
 SEEDS = (100, 101, 102)
 QUICK = Quick(iterations=3, steps=64_000)
 
@@ -209,6 +215,7 @@ BENCHES = (
                 rule,
                 {"rspo": 7.7, "pga-map-elites": 10.0} if rule is lengths_reached else {},
                 digits=1,
+                words=WORDS if rule is lengths_reached else (),
             )
             for title, rule in COUNTED_BY.items()
         ),

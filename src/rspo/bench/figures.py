@@ -77,8 +77,10 @@ def profiles(bench: Bench, records: Sequence[Record]) -> str | None:
     lines: list[Line] = []
     for row, of, own in scores(bench, records):
         share = lambda drawn: statistics.performance_profile(drawn, thresholds)
-        low, high = statistics.bootstrap(own, share, resamples=500)
-        lines.append(Line(title(row.name, of), len(lines), thresholds, share(own), low, high))
+        # Nobody knows how much a single seed varies: no band, as there is no interval in the table.
+        several = min(map(len, own)) > 1
+        band = statistics.bootstrap(own, share, resamples=500) if several else (None, None)
+        lines.append(Line(title(row.name, of), len(lines), thresholds, share(own), *band))
     if not lines:
         return None
     above = f"{heading(bench, records)}: share of runs above a score"

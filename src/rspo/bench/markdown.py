@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from rspo.bench import coverage
 from rspo.bench.naming import LEGEND, shown_names
 from rspo.bench.record import Record
 from rspo.bench.results import (
@@ -10,15 +11,19 @@ from rspo.bench.results import (
     Cell,
     agreement,
     answers,
-    cell,
+    cells,
     settings_of,
+    stated,
     summed_up,
 )
 from rspo.bench.tables import Bench, Column, PaperNumber, Row
 
 QUICK = "**Quick version: a few steps of training only. Its numbers mean nothing.**"
 TOO_FEW = "Too few of the methods that the paper has numbers for are done to tell."
-NO_NUMBERS = "The paper prints no numbers of two methods here that could be ranked."
+NO_ORDER = "The paper prints no numbers of two methods here that could be ranked."
+CHANCE = "What may be chance: a method has a single seed, or the 95 % intervals of the two overlap."
+NOTHING = "Nothing is done yet."
+WIDEST = 150  # characters of a table that fit side by side on a page
 SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
 
 
@@ -33,50 +38,90 @@ def page(bench: Bench, records: Sequence[Record], command: str, *, quick: bool) 
     parts += [QUICK, ""] * quick
     parts += [f"Made by `{command}`: {bench.shows}.", ""]
     parts += [bench.note, ""] * bool(bench.note)
-    parts += [line for group in _groups(bench) for line in _group(bench, records, *group)]
+    parts += [line for remark in coverage.remarks(bench, records) for line in (remark, "")]
+    parts += _tables(bench, records)
     parts += _summary(bench, records)
     parts += ["## Does the ranking agree with the paper?", "", *verdict(bench, records), ""]
     if bench.details is not None and records:
         parts += [bench.details(bench, records), ""]
-    parts += _missing(bench, records)
+    parts += [line for remark in coverage.missing(bench, records) for line in (remark, "")]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _groups(bench: Bench) -> list[tuple[str, list[Column]]]:
-    names = dict.fromkeys(column.group for column in bench.columns)
-    return [(name, [c for c in bench.columns if c.group == name]) for name in names]
+def _tables(bench: Bench, records: Sequence[Record]) -> Iterator[str]:
+    """One table per group of columns: for every column the paper's numbers and ours, side by side
+    or, where a page is too narrow for one of the tables, below each other."""
+    made, groups = cells(bench, records), dict[str, list[Column]]()
+    for column in bench.columns:
+        groups.setdefault(column.group, []).append(column)
+    numbers = {name: _Numbers(bench.rows, columns, made) for name, columns in groups.items()}
+    narrow = any(_width(*own.beside()) > WIDEST for own in numbers.values())
+    for name, own in numbers.items():
+        head, lines = own.below(by_row=bool(name)) if narrow else own.beside()
+        yield from [f"## {name}", ""] * bool(name)
+        yield from [table(head, lines) if lines else NOTHING, ""]
 
 
-def _group(
-    bench: Bench, records: Sequence[Record], name: str, columns: Sequence[Column]
-) -> list[str]:
-    """One table: for every column the paper's numbers and ours."""
-    shown = [of for of in (TUNED, PAPER) if any(settings_of(record) == of for record in records)]
-    head = ["method"]
-    for column in columns:
-        head += [f"{column.title}: paper"] * bool(column.paper)
-        head += [f"{column.title}: {SETTINGS[of]}" for of in shown or (TUNED,)]
-    rows = []
-    for row in shown_rows(bench, records):
-        line = [row.name]
-        for column in columns:
-            if column.paper:
-                line.append(_printed(column.paper.get(row.key), column))
-            line += [shown_cell(cell(records, row, column, of)) for of in shown or (TUNED,)]
-        rows.append(line)
-    return [f"## {name}\n"] * bool(name) + [table(head, rows), ""]
+class _Numbers:
+    """The numbers of some columns, the paper's and ours, as text."""
+
+    def __init__(
+        self, rows: Sequence[Row], columns: Sequence[Column], made: Sequence[Cell]
+    ) -> None:
+        own = [c for c in made if c.column in columns]
+        self.columns = columns
+        self.made = {(c.row.key, columns.index(c.column), c.settings): c for c in own}
+        self.shown = [of for of in (TUNED, PAPER) if any(c.settings == of for c in own)] or [TUNED]
+        self.rows = [row for row in rows if any(self.known(row, column) for column in columns)]
+
+    def ours(self, row: Row, column: Column) -> list[Cell | None]:
+        place = self.columns.index(column)
+        return [self.made.get((row.key, place, of)) for of in self.shown]
+
+    def known(self, row: Row, column: Column) -> bool:
+        return row.key in column.paper or any(self.ours(row, column))
+
+    def text(self, row: Row, column: Column, paper: bool) -> list[str]:
+        theirs = [_printed(column.paper.get(row.key), column)] * paper
+        return theirs + [shown_cell(made) for made in self.ours(row, column)]
+
+    def head(self, paper: bool) -> list[str]:
+        return ["paper"] * paper + [SETTINGS[of] for of in self.shown]
+
+    def beside(self) -> tuple[list[str], list[list[str]]]:
+        """Head and lines of a table with a line per method."""
+        head = ["method"]
+        for column in self.columns:
+            head += [f"{column.title}: {name}" for name in self.head(bool(column.paper))]
+        texts = lambda row: [t for c in self.columns for t in self.text(row, c, bool(c.paper))]
+        return head, [[row.name, *texts(row)] for row in self.rows]
+
+    def below(self, by_row: bool) -> tuple[list[str], list[list[str]]]:
+        """The same with a line per method and column; `by_row` if the columns are parts of one run,
+        which then stay together."""
+        paper = any(column.paper for column in self.columns)
+        pairs = [(r, c) for c in self.columns for r in self.rows if self.known(r, c)]
+        if by_row:
+            pairs.sort(key=lambda pair: self.rows.index(pair[0]))
+        names = lambda row, column: [row, column] if by_row else [column, row]
+        lines = [[*names(r.name, c.title), *self.text(r, c, paper)] for r, c in pairs]
+        return [*names("method", "column"), *self.head(paper)], lines
 
 
-def shown_rows(bench: Bench, records: Sequence[Record]) -> list[Row]:
-    """The paper's rows, and the others that were run."""
-    return [row for row in bench.rows if not row.extra or any(map(row.made, records))]
+def _width(head: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
+    """How many characters wide a table is if only its head and its first column are wrapped."""
+    word = lambda text: max(map(len, text.split()))
+    return sum(
+        3 + max([word(title), *(len(c) if i else word(c) for c in column)])
+        for i, (title, *column) in enumerate(zip(head, *lines, strict=True))
+    )
 
 
 def _printed(number: PaperNumber | None, column: Column) -> str:
     if number is None:
         return ""
     if column.kind == "found":
-        return "✓" if number else ""
+        return "✓" if number else "✗"
     if isinstance(number, tuple):
         return f"{number[0]:.{column.digits}f} ({number[1]:.{column.digits}f})"
     return f"{number:.{column.digits}f}"
@@ -136,7 +181,9 @@ def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
         for line in agreement(bench, records, of)
     ]
     if not ranked:
-        ranked = [TOO_FEW if any(len(column.paper) > 1 for column in bench.columns) else NO_NUMBERS]
+        ranked = [TOO_FEW if any(c.ranked and stated(c) for c in bench.columns) else NO_ORDER]
+    elif any("may be chance" in line for line in ranked):
+        ranked += ["", CHANCE]
     answered = [
         f"- {line} with the {SETTINGS[of]}."
         for of in (TUNED, PAPER)
@@ -171,16 +218,3 @@ def every_name(where: str, what: str) -> Callable[[Bench, Sequence[Record]], str
         return f"## Every policy\n\n{LEGEND}\n\n{table(head, rows)}"
 
     return details
-
-
-def _missing(bench: Bench, records: Sequence[Record]) -> list[str]:
-    """The jobs of the bench that have not been run yet."""
-    done = {(record["env"], record["method"], record["variant"]) for record in records}
-    lacking = []
-    for row in [row for row in bench.rows if not row.extra]:
-        all_envs = row.envs or bench.envs
-        envs = [env for env in all_envs if (env, row.method, row.variant) not in done]
-        if envs:
-            where = "" if len(envs) == len(all_envs) else f" in {', '.join(envs)}"
-            lacking.append(row.name + where)
-    return [f"Not run yet: {'; '.join(lacking)}.", ""] if lacking else []

@@ -180,9 +180,12 @@ ROBOT_BENCHES = (
     ),
 )
 
-# Two policies with a quarter of the authors' steps each.
 PAIR = {"iterations": 2}
 SHORT = 983_040
+PAIRS = (
+    f"Two policies of one seed, with {SHORT / 1e6:.2f} million steps each, on the robots a quarter "
+    "of the authors'; the paper does not say how many seeds it has."
+)
 ALPHAS = {0.5: 0.604, 1.0: 0.676, 1.5: 0.687, 2.0: 0.748}
 LAMBDAS = {0.5: 0.640, 1.0: 0.621, 5.0: 0.697, 10.0: 0.697}
 LAMBDA_R = (0.0, 0.05, 0.2)
@@ -245,9 +248,8 @@ SENSITIVITY_BENCHES = (
             "accepted",
         ),
         note=(
-            f"Two policies of {SHORT / 1e6:.2f} million steps each, one seed, as in the paper; it "
-            f"has Humanoid alone. {SCALED} The figure shows Humanoid's acceptance while the second "
-            "policy is trained."
+            f"{PAIRS} It has Humanoid alone. {SCALED} The figure shows Humanoid's acceptance while "
+            "the second policy is trained."
         ),
         details=_kernels,
         steps=SHORT,
@@ -296,9 +298,8 @@ SENSITIVITY_BENCHES = (
             lambda record: record.get("second") if record["env"] == MARINES else None, "return"
         ),
         note=(
-            f"Two policies of {SHORT / 1e6:.2f} million steps each, one seed as in the paper. "
-            f"{SCALED} The figure shows the return on {MARINES} while the second one is trained; "
-            "the paper has no numbers of it."
+            f"{PAIRS} {SCALED} The figure shows the return on {MARINES} while the second one is "
+            "trained; the paper has no numbers of it."
         ),
         steps=SHORT,
         quick=QUICK,

@@ -144,6 +144,7 @@ SMAC_BENCHES = (
                 diversity,
                 {"rspo": 1.0, "pg": 0.981, "pbt-ce": 1.0, "dvd": 1.0},
                 digits=3,
+                ranked=False,
             ),
             Column(
                 "strategies",

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rspo.bench import figures, markdown
+from rspo.bench.pixels import png
 from rspo.bench.record import Record
 from rspo.bench.results import cells, paper_mean
 from rspo.bench.tables import Bench, domain_of
 from rspo.report.bench import bench_page
 from rspo.runs import store
-
-NO_PNG = "The figure is an SVG alone: `pip install 'rspo[png]'` makes a PNG of it too."
 
 
 def write(
@@ -65,15 +64,6 @@ def table(bench: Bench, records: Sequence[Record]) -> str:
             paper = "" if theirs is None else paper_mean(theirs)
             out.writerow([bench.name, made.column.env, column, *row, paper, int(quick)])
     return text.getvalue()
-
-
-def png(picture: str) -> bytes | None:
-    """The pixels of an SVG, if the extra `png` is installed."""
-    try:
-        import resvg_py
-    except ImportError:
-        return None
-    return bytes(resvg_py.svg_to_bytes(svg_string=picture, zoom=2))
 
 
 def _report(record: Record, runs: Path, beside: Path) -> str | None:

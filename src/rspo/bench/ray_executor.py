@@ -7,6 +7,8 @@ through Ray's object store to the machine that started it, and from there to the
 is retried on. Ray's own messages are pickles: a cluster must be trusted.
 """
 
+import os
+import socket
 import subprocess
 import tempfile
 import threading
@@ -24,6 +26,7 @@ from rspo.runs.parcel import Files, packed, unpack
 RETRIES = 5  # after the death of a worker or a node
 WAIT = 1.0  # seconds between checks of running jobs
 SENT = 10.0  # seconds between transfers of changed files
+PATIENCE = 10.0  # seconds until a cluster must answer
 
 
 class Ray:
@@ -34,6 +37,7 @@ class Ray:
     ) -> None:
         self.ray = _ray()
         if not self.ray.is_initialized():
+            _check_answers(address or os.environ.get("RAY_ADDRESS", ""))
             try:
                 self.ray.init(address=address, log_to_driver=True, logging_level="warning")
             except (ConnectionError, ValueError, RuntimeError) as error:
@@ -73,6 +77,20 @@ class Ray:
         except self.ray.exceptions.RayError as error:
             return f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
         return said
+
+
+def _check_answers(address: str) -> None:
+    """Refuse HOST:PORT where nothing answers: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):
+        return  # "auto", or something that Ray refuses at once
+    try:
+        socket.create_connection((host, int(port)), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"There is no Ray cluster at {address}: nothing answers there. Start one with `ray "
+            "start --head`."
+        ) from error
 
 
 def _ray() -> Any:

@@ -3,11 +3,49 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from rspo.bench.jobs import Job, difference
 from rspo.bench.record import Record, steps_of_each
 from rspo.errors import InputError
 from rspo.runs import store
+
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "job": str,
+    "env": str,
+    "method": str,
+    "variant": str,
+    "paper": bool,
+    "quick": bool,
+    "seed": int,
+    "asked_steps": (int, type(None)),
+    "steps": int,
+    "strategies": list,
+}
+POLICY: dict[str, type | tuple[type, ...]] = {
+    "status": str,
+    "descriptor": (str, type(None)),
+    "sampled_descriptor": (str, type(None)),
+    "return_mean": (int, float),
+    "greedy_return_mean": (int, float),
+    "stats": dict,
+    "accepted_by": list,
+}
+
+
+def is_record(found: Any) -> bool:
+    """Whether it has what every table reads."""
+    return (
+        _has(found, KINDS)
+        and found["strategies"] != []
+        and all(_has(policy, POLICY) for policy in found["strategies"])
+    )
+
+
+def _has(found: Any, kinds: dict[str, type | tuple[type, ...]]) -> bool:
+    return isinstance(found, dict) and all(
+        name in found and isinstance(found[name], kind) for name, kind in kinds.items()
+    )
 
 
 class Records:
@@ -21,14 +59,25 @@ class Records:
         """By the job's name."""
         if not store.exists(self.path):
             return {}
-        lines = store.read(self.path, store.METRICS).decode().splitlines()
-        records = [store.parse_json(line, self.path) for line in lines if line.strip()]
-        for record in records:
-            if not isinstance(record, dict) or "job" not in record:
-                raise InputError(
-                    f"{self.path} is damaged: a line in it is not the record of a run."
-                )
+        lines = store.read(self.path, store.METRICS).split(b"\n")
+        records = [
+            self._checked(line, number) for number, line in enumerate(lines, 1) if line.strip()
+        ]
         return {record["job"]: record for record in records}
+
+    def _checked(self, line: bytes, number: int) -> Record:
+        """The record of a line. The file may come from a merge, an editor, or a full disk."""
+        try:
+            record = store.parse_json(line, self.path)
+        except store.StoreError:
+            record = None
+        if not is_record(record):
+            raise InputError(
+                f"{self.path} is damaged: line {number} is not the record of a run. Restore the "
+                "file from a copy, or delete the line: a run whose folder is still there is "
+                "recorded again."
+            )
+        return dict(record)
 
     def add(self, new: Iterable[Record]) -> None:
         """Add records, sorted by name, so that diffs are minimal."""

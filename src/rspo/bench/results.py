@@ -8,7 +8,7 @@ import numpy as np
 
 from rspo.bench import statistics
 from rspo.bench.record import Record
-from rspo.bench.tables import Bench, Claim, Column, PaperNumber, Row
+from rspo.bench.tables import Bench, Claim, Column, Order, PaperNumber, Row
 from rspo.text import counted
 
 TUNED, PAPER = "tuned", "paper"
@@ -115,37 +115,74 @@ def agreement(bench: Bench, records: Sequence[Record], of: str = TUNED) -> list[
     return [
         sentence
         for column in bench.columns
-        if (sentence := _ordered(column, [c for c in made if c.column is column]))
+        if column.ranked and (sentence := _ordered(column, [c for c in made if c.column is column]))
     ]
 
 
+def stated(column: Column) -> list[Order]:
+    """What the paper's numbers and words say of the order of two methods."""
+    found: list[Order] = []
+    for (one, first), (two, second) in combinations(column.paper.items(), 2):
+        ours, theirs = paper_mean(first), paper_mean(second)
+        above: Order = (one, ">", two) if ours > theirs else (two, ">", one)
+        found.append((one, "=", two) if ours == theirs else above)
+    return [*found, *column.words]
+
+
 def _ordered(column: Column, made: Sequence[Cell]) -> str | None:
-    known = [(c, paper_mean(column.paper[c.row.key])) for c in made if c.row.key in column.paper]
     if column.kind == "found":
-        return _ticked(column, known)
-    same, tied, other = 0, 0, []
-    for (one, theirs), (two, others) in combinations(known, 2):
-        if theirs == others:
-            continue
-        first, second = (one, two) if theirs > others else (two, one)
-        if first.mean > second.mean:
-            same += 1
-        elif first.mean == second.mean:
-            tied += 1
-        else:
-            other.append(f"{first.row.name} is above {second.row.name} there and below it here")
-    pairs = same + tied + len(other)
+        printed = [c for c in made if c.row.key in column.paper]
+        return _ticked(column, [(c, paper_mean(column.paper[c.row.key])) for c in printed])
+    own = {c.row.key: c for c in made}
+    pairs = [(own[a], sign, own[b]) for a, sign, b in stated(column) if {a, b} <= own.keys()]
     title = " ".join(filter(None, (column.group, column.title)))
-    if not pairs:
-        return None
-    if same == pairs:
-        return f"{title}: the order of methods is the paper's ({counted(pairs, 'pair')})."
-    if pairs == 1:
+    ranked = [pair for pair in pairs if pair[1] != "="]
+    if ranked:
+        return f"{title}: {_compared(ranked)}."
+    even = [f"{a.row.name} and {b.row.name} are equal there{_apart(a, b)}" for a, _, b in pairs]
+    return f"{title}: {', '.join(even)}." if even else None
+
+
+def _compared(pairs: Sequence[tuple[Cell, str, Cell]]) -> str:
+    """How many pairs are in the paper's order, and which are not."""
+    same, tied, other, chance = 0, 0, [], 0
+    for one, sign, two in pairs:
+        higher, equal = one.mean > two.mean, one.mean == two.mean
+        chance += not equal and may_be_chance(one, two)
+        if higher == (sign == ">"):
+            same += 1
+        elif equal:
+            tied += 1
+        elif sign == ">":
+            other.append(f"{one.row.name} is above {two.row.name} there and below it here")
+        else:
+            other.append(f"{one.row.name} is not above {two.row.name} there and is here")
+    doubt = f"{chance} may be chance"
+    if same == len(pairs):
+        count = counted(same, "pair") + f"; {doubt}" * bool(chance)
+        return f"the order of methods is the paper's ({count})"
+    if len(pairs) == 1:
         parts = [f"the one pair of methods is {'equal' if tied else 'in the other order'} here"]
     else:
-        parts = [f"{same} of {pairs} pairs of methods {_are(same)} in the paper's order"]
+        parts = [f"{same} of {len(pairs)} pairs of methods {_are(same)} in the paper's order"]
         parts += [f"{tied} {_are(tied)} equal here"] * bool(tied)
-    return f"{title}: {', '.join([*parts, *other])}."
+    return ", ".join([*parts, *other]) + f"; {doubt}" * bool(chance)
+
+
+def may_be_chance(one: Cell, two: Cell) -> bool:
+    """Whether nobody can tell which is above the other: one has a single seed, or their intervals
+    overlap."""
+    if one.interval is None or two.interval is None:
+        return True
+    return one.interval[0] <= two.interval[1] and two.interval[0] <= one.interval[1]
+
+
+def _apart(one: Cell, two: Cell) -> str:
+    if one.mean == two.mean:
+        return " and here"
+    first, second = (one, two) if one.mean > two.mean else (two, one)
+    doubt = " (it may be chance)" * may_be_chance(one, two)
+    return f", and {first.row.name} is above {second.row.name} here{doubt}"
 
 
 def _are(number: int) -> str:

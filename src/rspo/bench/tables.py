@@ -9,6 +9,8 @@ from rspo.bench.record import Record
 
 PaperNumber = float | tuple[float, float]
 """A mean, or a mean and its deviation over seeds."""
+Order = tuple[str, Literal[">", "<=", "="], str]
+"""Two rows by their keys, such as ("rspo", ">", "pg")."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,10 @@ class Column:
     """For "found" it is 1 if a run found it, else 0."""
     group: str = ""
     """Columns of one group make a separate table."""
+    words: tuple[Order, ...] = ()
+    """What the paper's text says of two methods whose numbers it does not print."""
+    ranked: bool = True
+    """Whether the order of methods compares: not if the paper's numbers are of another measure."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """`rspo bench`: reproduce a table or figure of the paper."""
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -72,7 +74,8 @@ def bench(arguments: list[str]) -> int:
     _check(options)
     if options.steps is not None and not 1 <= options.steps <= 10**12:
         raise InputError(f"--steps is {options.steps}, but it must be from 1 to {10**12}.")
-    command.bench_named(options.name)
+    bench = command.bench_named(options.name)
+    command.check_names(bench, options.methods, options.envs)
     chosen = command.Options(
         options.methods,
         options.envs,
@@ -85,6 +88,9 @@ def bench(arguments: list[str]) -> int:
         options.runs,
     )
     chosen_executor = executor(options.executor, options.jobs, options.address, options.gather)
+    _check_folder(options.out, "--out")
+    if not options.tables:
+        _check_folder(options.runs, "--runs")
     return _failures(command.run_bench(options.name, chosen, chosen_executor, _say))
 
 
@@ -97,6 +103,7 @@ def several_seeds(config: "Config", options: Any) -> int:
 
     chosen = executor(options.executor, options.jobs, options.address, options.gather)
     home = options.out or Path("runs")
+    _check_folder(home, "--out")
     page, failed = discover_seeds(config, options.seeds, home, chosen, _say)
     if page is not None:
         print(f"Compared in {page}: open it in a browser")
@@ -141,6 +148,18 @@ def _check(options: Any) -> None:
         raise InputError("--address is for `--executor ray`: add that, or leave the address out.")
     if options.gather != "shared":
         raise InputError("--gather is for `--executor ray`: add that, or leave it out.")
+
+
+def _check_folder(folder: Path, flag: str) -> None:
+    """Refuse a folder that cannot be written before hours are spent on what goes into it."""
+    from rspo.runs import store
+
+    with contextlib.suppress(store.StoreError):
+        store.make_folder(folder)
+    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise InputError(
+            f"{flag} is {folder}, but nothing can be written there: choose another folder."
+        )
 
 
 def workers(jobs: int | None) -> int:

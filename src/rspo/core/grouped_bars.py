@@ -83,9 +83,12 @@ def _bar(x: float, y: Callable[[float], float], bar: Bar, colour: int, said: str
 
 
 def _look(colour: int) -> dict[str, str | float | None]:
-    """From the eighth on, the colours repeat in a paler shade."""
+    """From the eighth on, the colours repeat in a paler shade; from the fifteenth on, as
+    outlines."""
+    turn = min(colour // len(svg.COLOURS), 2)
     return {
-        "class_": f"c{colour % len(svg.COLOURS)}",
+        "class_": svg.colour_class(colour),
         "fill": "currentColor",
-        "fill_opacity": None if colour < len(svg.COLOURS) else 0.45,
+        "fill_opacity": (None, 0.45, 0.1)[turn],
+        "stroke": (None, None, "currentColor")[turn],
     }
