@@ -2,22 +2,29 @@
 
 import ast
 import copy
+import dataclasses
 import json
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import rspo
+from rspo.config import validate
+from rspo.core.policies import uniform_policy
 from rspo.envs.adapters import smac_server
 from rspo.envs.adapters.smac import LAUNCHES, Games, Smac, from_map
 from rspo.envs.skirmish.facade import DEFAULTS, StarCraft2Env
 from rspo.envs.skirmish.maps import MAPS
 from rspo.envs.skirmish.skirmish import Skirmish
 from rspo.errors import EnvironmentFailure, InputError, RspoWarning
+from rspo.presets import preset
+from rspo.registry import METHODS
+from rspo.rollout.collector import collector
 
 FACADE = "rspo.envs.skirmish.facade"
 
@@ -135,6 +142,41 @@ def test_it_is_made_by_its_name(world: Smac, monkeypatch: pytest.MonkeyPatch) ->
     assert (made.name, made.spec) == ("smac:2m_vs_1z", world.spec)
     with pytest.raises(InputError, match="episodes of smac:2m_vs_1z have 150 steps, not 7"):
         rspo.make("smac:2m_vs_1z", 7)
+
+
+def test_its_settings_are_the_papers_for_smac(world: Smac) -> None:
+    """Those of the simulator's map; for a map that has none, at least policies with memory, except
+    with methods that cannot train one."""
+    for paper in (False, True):
+        simulated = preset("2m_vs_1z", "rspo", paper=paper)
+        assert preset("smac:2m_vs_1z", "rspo", world, paper) == dataclasses.replace(
+            simulated, env="smac:2m_vs_1z"
+        )
+    assert preset("smac:elsewhere", "rspo", world).ppo.memory == "gru"
+    for method in METHODS.summaries():
+        validate(preset("smac:elsewhere", method, world), world.spec)
+
+
+@pytest.mark.slow
+def test_few_games_play_many_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one StarCraft II for each of them."""
+    monkeypatch.setenv("RSPO_SMAC_GAMES", "2")
+    few, sizes = Smac("2m_vs_1z", module=FACADE), []
+    monkeypatch.setattr(few, "batch", lambda size: sizes.append(size) or Games(few, size))
+    play = collector(few)
+    for episodes in (5, 3):
+        played = play(uniform_policy(7), episodes, jax.random.key(0), padding="drop")
+        assert played.returns.shape == (episodes, 2)
+    assert sizes == [2]
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many"])
+def test_a_number_of_games_that_is_none_is_refused(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RSPO_SMAC_GAMES", given)
+    with pytest.raises(InputError, match=f"RSPO_SMAC_GAMES is '{given}', but it must be a whole"):
+        Smac("2m_vs_1z", module=FACADE)
 
 
 @pytest.mark.slow
