@@ -257,6 +257,14 @@ def test_masks_at_walls():
         np.testing.assert_array_equal(seen.mask[0, :6], [0, 1, *wanted])
 
 
+def test_masks_at_the_edge_of_the_map_round_towards_zero():
+    """SMAC looks at the cell int(x - 1): 0 for any x below 2, so that a pointless move is allowed
+    at the left edge, and not at the right one."""
+    for x, wanted in {0.5: [1, 1], 1.5: [1, 1], 30.5: [1, 1], 31.5: [0, 1]}.items():
+        seen = views["2c_vs_64zg"](placed(COLOSSI, [(x, 11.0)], [(16, 9)]))
+        np.testing.assert_array_equal(seen.mask[0, [EAST, WEST]], wanted)
+
+
 def test_masks_of_attacks_and_of_the_dead():
     state = placed(COLOSSI, [(16.0, 15.0)], [(16.0, 20.9), (16.0, 21.1), (12.0, 15.0)])
     mask = views["2c_vs_64zg"](state).mask
@@ -318,6 +326,17 @@ def test_healing_pays_as_smacs_absolute_value_has_it():
     before, _ = started(MARINES)
     hurt = before._replace(enemies=before.enemies._replace(shield=jnp.full(1, 49.0)))
     np.testing.assert_array_equal(contract.features(hurt, before), [1.0, 0.0, 0.0])
+
+
+def test_healing_beside_a_death_is_subtracted_from_what_it_pays():
+    """|damage + 10 kills| in SMAC's code, not |damage| + 10 kills: here |1 - 3 + 10|."""
+    state = placed(COLOSSI, [(16.0, 16.0)], [(16.0, 9.0), (14.0, 9.0)])
+    enemies = state.enemies._replace(hp=state.enemies.hp.at[:2].set(jnp.array([1.0, 30.0])))
+    after = enemies._replace(hp=enemies.hp.at[:2].set(jnp.array([0.0, 33.0])))
+    found = contract.features(
+        state._replace(enemies=enemies), state._replace(enemies=after)
+    ) * np.array([1.0, 10.0, 0.0])
+    assert float(found.sum()) == 8.0
 
 
 def test_the_end_of_a_game():
