@@ -236,6 +236,15 @@ def test_sizes(name, numbers):
     assert seen.mask.shape == (spec.agents, spec.action_space.n)
 
 
+@pytest.mark.parametrize("name", MAPS)
+def test_allies_are_numbered_from_left_to_right(name):
+    """Also where they start in a column: by SMAC's order, (type, x, y)."""
+    env, reset, rng = Skirmish(name), jax.jit(Skirmish(name).reset), np.random.default_rng(2)
+    for _ in range(8):
+        state, _ = reset(jnp.asarray(rng.random(env.spec.reset_noise), jnp.float32))
+        assert (np.diff(state.allies.x) >= 0).all()
+
+
 def test_an_unknown_map_is_named():
     with pytest.raises(InputError, match="no map '8m'; there are 2m_vs_1z"):
         Skirmish("8m")

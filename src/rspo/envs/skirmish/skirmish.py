@@ -87,10 +87,11 @@ class Skirmish(Env):
         starts = np.array(game.allies.places + game.enemies.places, np.float32)
         x, y = starts.T + JITTER * (2.0 * noise[1:].reshape(2, -1) - 1.0)
         split = game.allies.count
+        order = jnp.lexsort((y[:split], x[:split]))  # SMAC numbers allies from left to right
         first, last = starts[0], starts[split - 1]
         point = first + noise[0] * (last - first)
         state = State(
-            fresh(game.allies, x[:split], y[:split]),
+            fresh(game.allies, x[:split][order], y[:split][order]),
             fresh(game.enemies, x[split:], y[split:]),
             point[0],
             point[1],
