@@ -8,6 +8,8 @@ import pytest
 
 from rspo.core.policies import uniform_policy
 from rspo.envs.skirmish import Skirmish
+from rspo.envs.skirmish.descriptors import Tracks
+from rspo.envs.skirmish.descriptors import colossi as read_colossi
 from rspo.rollout.collector import collector
 from skirmish_players import COLOSSI, MARINES, Hesitant, play, win_rate
 
@@ -102,6 +104,31 @@ def test_each_strategy_of_colossi_has_its_name(player):
     found = Skirmish("2c_vs_64zg").describe(colossi()[player])
     assert found.label == player
     assert found.clear
+
+
+def test_a_sniper_is_unhurt_itself_even_if_the_attractor_is_dead():
+    """The attractor loses everything early and dies, the other one loses a little late."""
+    steps, zero = 20, np.zeros((20, 1, 2))
+    for late, named in ((30.0, True), (50.0, False)):
+        lost = zero.copy()
+        lost[2, 0, 0], lost[15, 0, 1] = 350.0, late
+        seen = Tracks(
+            live=np.ones((steps, 1), bool),
+            x=zero + [10.0, 15.0],
+            y=zero + 17.0,
+            dx=zero,
+            dy=zero,
+            alive=np.cumsum(lost, 0) < 350,
+            fired=zero > 0,
+            lost=lost,
+            target=np.zeros((steps, 1, 1), int),
+            enemy_y=np.full((steps, 1, 1), 17.0),
+            enemy_alive=np.ones((steps, 1, 1), bool),
+            won=np.ones(1, bool),
+        )
+        numbers, rules = read_colossi(seen)
+        assert numbers["sniper's late damage"] == late
+        assert bool(rules["attractor and sniper"][0]) == named
 
 
 @pytest.mark.slow

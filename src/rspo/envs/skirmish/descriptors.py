@@ -162,7 +162,9 @@ def colossi(seen: Tracks) -> Reading:
     corners = _share(corner[0] | corner[1], settled).min(-1)
     lost = seen.lost.sum(0)
     asymmetry = np.abs(lost[:, 0] - lost[:, 1]) / np.maximum(lost.sum(-1), 1.0)
-    second = np.where((time > time[-1] / 2)[..., None], seen.lost, 0.0).sum(0).min(-1)
+    second = np.where((time > time[-1] / 2)[..., None], seen.lost, 0.0).sum(0)
+    # Of the one that loses less in all: a dead attractor loses nothing late.
+    sniper = np.take_along_axis(second, lost.argmin(-1)[:, None], -1)[:, 0]
     firing_x = _mean(seen.x, seen.fired, (0, 2))
     above = ((seen.enemy_y > CLIFF_Y) & seen.enemy_alive).sum((0, 2))
     partition = above / np.maximum(seen.enemy_alive.sum((0, 2)), 1)
@@ -176,7 +178,7 @@ def colossi(seen: Tracks) -> Reading:
         "crossings": crossings,
         "in a corner": corners,
         "damage asymmetry": asymmetry,
-        "sniper's late damage": second,
+        "sniper's late damage": sniper,
         "enemies above": partition,
     }
     wave = (separation < TOGETHER) & (plateau > 0.7)
@@ -184,7 +186,7 @@ def colossi(seen: Tracks) -> Reading:
         "cliff walk": ((crossings >= 2) | (along > 10)) & (late_separation > 8),
         "cliff sniping": (rim > 0.5).all(-1),
         "corner": corners > 0.6,
-        "attractor and sniper": (separation > 3) & (asymmetry > 0.7) & (second < UNHURT),
+        "attractor and sniper": (separation > 3) & (asymmetry > 0.7) & (sniper < UNHURT),
         "left wave": wave & (firing_x < 12),
         "right wave": wave & (firing_x > 20),
     }
