@@ -1,13 +1,15 @@
 """What scripted players achieve, and the names that their play is given."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from rspo.core.policies import uniform_policy
-from rspo.envs.skirmish import Skirmish
+from rspo.envs.skirmish import Skirmish, descriptors
 from rspo.envs.skirmish.descriptors import Tracks
 from rspo.envs.skirmish.descriptors import colossi as read_colossi
 from rspo.rollout.collector import collector
@@ -74,11 +76,34 @@ def test_defeats_have_no_strategy():
     assert (found.label, found.clear, found.stats["won"]) == ("defeat", False, 0.0)
 
 
-def test_a_win_pays_twenty_and_what_grew_back():
-    """Shields that recover pay twice: by growing, as SMAC has it, and by being shot again."""
+def test_a_win_pays_twenty():
     played = marines()["alternate distraction"]
     won = played.returns[:, 0][np.asarray(played.state.enemies.hp)[-1, :, 0] == 0]
-    assert won.min() >= 20.0 - 1e-3
+    np.testing.assert_allclose(won, 20.0, atol=1e-3)
+
+
+def test_what_grows_back_pays_twice_and_is_told():
+    """Shields that recover pay by growing, as SMAC has it, and by being shot again. A zealot with
+    damaged shields has not been hit for long; marines wait, then shoot."""
+    env = Skirmish("2m_vs_1z")
+    step, rest = jax.jit(env.step), np.full(3, 0.5, np.float32)
+    start, _ = env.reset(np.full(env.spec.reset_noise, 0.5, np.float32))
+    start = start._replace(enemies=start.enemies._replace(shield=jnp.full(1, 20.0)))
+    states, damage, state = [], 0.0, start
+    for action in [1] * 4 + [6] * 6:
+        state, told = step(state, jnp.full(2, action), rest)
+        states.append(state)
+        damage += float(told.features[0, 0])
+    batch = lambda *leaves: np.stack(leaves)[:, None]  # of one episode
+    played = SimpleNamespace(
+        start=jax.tree.map(lambda leaf: np.asarray(leaf)[None], start),
+        state=jax.tree.map(batch, *states),
+    )
+    (healing,) = descriptors._healing(played, np.ones((10, 1), bool))
+    assert healing >= 3.0
+    lost = float(start.enemies.health[0] - state.enemies.health[0])
+    assert lost > 0
+    assert damage == pytest.approx(lost + 2 * healing, abs=1e-3)
 
 
 @pytest.mark.slow

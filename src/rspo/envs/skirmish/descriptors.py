@@ -80,9 +80,22 @@ def describe(game: Map, trajectory: Trajectory) -> Descriptor:
     share = {name: float((names == name).mean()) for name in [*rules, OTHER, DEFEAT]}
     label, most = max(share.items(), key=lambda item: item[1])
     stats = {"won": float(seen.won.mean()), "steps": float(seen.live.sum(0).mean())}
+    stats["healing"] = float(_healing(trajectory, seen.live).mean())
     stats |= {name: float(value.mean()) for name, value in numbers.items()}
     clear = most >= MAJORITY and label not in (OTHER, DEFEAT)
     return Descriptor(label if most >= MAJORITY else "mixed", stats | share, clear)
+
+
+def _healing(trajectory: Trajectory, live: np.ndarray) -> np.ndarray:
+    """[N] the points by which enemies recovered in steps that hurt them less: SMAC's reward pays
+    for them as for damage, so that a return can be high without a fight."""
+    health = np.concatenate(
+        [
+            np.asarray(trajectory.start.enemies.health).sum(-1)[None],
+            np.asarray(trajectory.state.enemies.health).sum(-1),
+        ]
+    )
+    return np.where(live, np.maximum(np.diff(health, axis=0), 0.0), 0.0).sum(0)
 
 
 Reading = tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]
