@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -266,6 +267,23 @@ def test_the_game_that_is_not_there_is_named(installed: Installed) -> None:
     games = Smac("2m_vs_1z", module="gameless").batch(1)
     with pytest.raises(InputError, match="SC2PATH must name the game's folder"):
         games.reset(np.array([0]), np.array([0]))
+
+
+def test_the_build_of_the_game_is_among_the_numbers(installed: Installed) -> None:
+    """Results differ between versions of StarCraft II."""
+    installed(
+        "versioned.py",
+        f"from {FACADE} import StarCraft2Env as Simulated\n"
+        "class StarCraft2Env(Simulated):\n"
+        "    base_build = 75689\n"
+        "    _controller = property(lambda self: self)\n"
+        "    def ping(self): return self\n",
+    )
+    versioned = Smac("2m_vs_1z", module="versioned")
+    played = SimpleNamespace(state=np.array([[True]]))
+    assert versioned.describe(played).stats == {"won": 1.0}
+    versioned.batch(1).reset(np.array([0]), np.array([0]))
+    assert versioned.describe(played).stats == {"won": 1.0, "game build": 75689.0}
 
 
 def test_a_game_is_closed_before_its_process_ends(installed: Installed, tmp_path: Path) -> None:

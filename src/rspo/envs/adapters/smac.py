@@ -164,6 +164,7 @@ class Smac(HostEnv):
         module = module or os.environ.get(MODULE)
         self.modules = (module,) if module else ()
         self.at_once = _at_once(os.environ.get(GAMES))
+        self.build = 0  # of StarCraft II: unknown before the first reset
         try:
             probe = Game(self, seed=0)
             told = probe.ask(do="info")
@@ -205,9 +206,11 @@ class Smac(HostEnv):
         return {**own, "ppo": own["ppo"] | paper, "judge": {"episodes": 32}}
 
     def describe(self, trajectory: Trajectory) -> Descriptor:
-        """How many battles were won; SMAC reports nothing else."""
+        """How many battles were won; SMAC reports nothing else. And the game's build, as results
+        differ between them."""
         won = float(np.asarray(trajectory.state)[-1].mean())
-        return Descriptor("wins" if won >= 0.5 else "loses", {"won": won}, clear=False)
+        stats = {"won": won} | ({"game build": float(self.build)} if self.build else {})
+        return Descriptor("wins" if won >= 0.5 else "loses", stats, clear=False)
 
 
 class Games(Instances):
@@ -226,7 +229,9 @@ class Games(Instances):
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> View:
         self.won[which] = False
-        return _views(self._answers(which, [{"do": "reset"}] * len(which)))
+        told = self._answers(which, [{"do": "reset"}] * len(which))
+        self.env.build = told[0].get("build", 0)
+        return _views(told)
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         told = self._answers(which, [{"do": "step", "actions": a.tolist()} for a in action])
