@@ -106,8 +106,18 @@ def test_a_timeout_is_told_only_if_asked_for_as_in_smac() -> None:
 
 def test_an_action_that_is_not_allowed_fails_as_in_smac(facade: StarCraft2Env) -> None:
     facade.reset()
-    with pytest.raises(AssertionError, match="Agent 0 cannot perform action 0"):
-        facade.step([0, 1])
+    for action in (0, -1, 7):
+        with pytest.raises(AssertionError, match=f"Agent 0 cannot perform action {action}"):
+            facade.step([action, 1])
+
+
+def test_a_step_that_makes_no_sense_is_refused(facade: StarCraft2Env) -> None:
+    facade.reset()
+    for actions in ([], [1], [1, 1, 1]):
+        with pytest.raises(InputError, match=f"step needs 2 actions, .* not {len(actions)}"):
+            facade.step(actions)
+    with pytest.raises(InputError, match="call reset before step"):
+        StarCraft2Env("2m_vs_1z").step([1, 1])
 
 
 def test_settings_other_than_smacs_own_are_refused() -> None:

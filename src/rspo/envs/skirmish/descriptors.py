@@ -2,8 +2,8 @@
 units' tracks.
 
 An episode has the name of the first rule that holds, "other" if none does, and "defeat" if it was
-not won; a batch has the name that most of its episodes have. Thresholds were chosen on scripted
-players that perform each strategy.
+not won; a batch has the name that at least half of its episodes have, or else "mixed". Thresholds
+were chosen on scripted players that perform each strategy.
 """
 
 from collections.abc import Callable, Mapping
