@@ -47,6 +47,11 @@ def test_random_marines_lose():
 
 
 @pytest.mark.slow
+def test_a_decoy_wins_about_always():
+    assert win_rate(marines()["decoy"]) >= 0.95
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("targets", "rises"), [("shooters", True), ("sticky", False)])
 def test_whether_moves_near_the_zealot_pay_before_they_win(targets, rises):
     """By the default rule more random moves near the zealot pay more, long before they win; by the
@@ -63,7 +68,7 @@ def test_whether_moves_near_the_zealot_pay_before_they_win(targets, rises):
     assert more.all() if rises else not more.any()
 
 
-@pytest.mark.parametrize("player", list(MARINES)[3:])
+@pytest.mark.parametrize("player", list(MARINES)[4:])
 def test_each_strategy_of_marines_wins_and_has_its_name(player):
     found = Skirmish("2m_vs_1z").describe(marines()[player])
     assert found.stats["won"] == win_rate(marines()[player]) >= 0.9
