@@ -144,7 +144,7 @@ def test_a_sniper_is_unhurt_itself_even_if_the_attractor_is_dead():
         lost[2, 0, 0], lost[15, 0, 1] = 350.0, late
         seen = Tracks(
             live=np.ones((steps, 1), bool),
-            x=zero + [10.0, 15.0],
+            x=zero + np.array([10.0, 15.0]),
             y=zero + 17.0,
             dx=zero,
             dy=zero,
