@@ -250,6 +250,20 @@ def test_an_unknown_map_is_named():
         Skirmish("8m")
 
 
+@pytest.mark.parametrize(
+    ("switch", "words"),
+    [
+        ({"targets": "closest"}, "targets is 'closest', but it must be one of shooters, attackers"),
+        ({"cliff_moves": "yes"}, "cliff_moves is 'yes', but it must be one of scaler, smac"),
+        ({"attack_commit": -1.0}, "attack_commit is -1.0"),
+        ({"slop": float("nan")}, "slop is nan"),
+    ],
+)
+def test_switches_that_make_no_sense_are_refused(switch, words):
+    with pytest.raises(InputError, match=words):
+        Skirmish("2m_vs_1z", **switch)
+
+
 def test_masks_at_walls():
     """A move is allowed where the cell one unit ahead is walkable."""
     for (x, y), wanted in {
