@@ -48,7 +48,7 @@ class Plain:
         died = sum(b > 0 and a == 0 for b, a in zip(before, after, strict=True))
         total = self.map.enemies.count * (10 + self.map.enemies.unit.health) + 200
         won = not any(after) and any(unit.hp > 0 for unit in self.allies)
-        return (abs(sum(before) - sum(after)) + 10 * died + 200 * won) * 20 / total
+        return (abs(sum(before) - sum(after) + 10 * died) + 200 * won) * 20 / total
 
     def _part(self):
         for enemy in self.enemies:
@@ -216,7 +216,7 @@ class Plain:
             return [1] + [0] * (5 + len(self.enemies))
         cells = self.ground.scalable if scaler and unit.kind.tall else self.ground.walkable
         moves = [
-            int(self.inside(x, y) and bool(cells[int(y), int(x)]))
+            int(self.inside(int(x), int(y)) and bool(cells[int(y), int(x)]))
             for x, y in (
                 (unit.x, unit.y + 1),
                 (unit.x, unit.y - 1),

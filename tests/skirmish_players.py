@@ -293,6 +293,13 @@ def one_sided(seen: Seen, mask: Any) -> Any:
     return jnp.stack([left[:, 0], right[:, 1]], -1)
 
 
+def decoy(seen: Seen, mask: Any) -> Any:
+    """Whom the zealot chases flees as soon as it is nearer than 4, in any direction; the other one
+    shoots, or comes near enough to."""
+    shoot = shoot_or(mask, go(seen.enemy_x - seen.x, seen.enemy_y - seen.y))
+    return jnp.where(chased(seen, 4.0), flee(seen, mask), shoot)
+
+
 def toggle(seen: Seen, mask: Any) -> Any:
     """On the spot the left one shoots, the right one shoots and stops by turns."""
     left = attack_nearest(seen, mask)
@@ -308,6 +315,7 @@ MARINES: dict[str, Does] = {
     "stand": stand,
     "attack": attack_nearest,
     "toggle": toggle,
+    "decoy": decoy,
     "swinging": swing,
     "parallel hit-and-run": retreat,
     "one-sided swinging": one_sided,

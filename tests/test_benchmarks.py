@@ -9,11 +9,13 @@ import jax
 import pytest
 
 from handmade import cells
+from rspo.config import merge
 from rspo.presets import preset
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import games_report
 import rspo_side
+import skirmish_speed
 
 
 def measured() -> dict[str, Any]:
@@ -68,3 +70,24 @@ def test_our_side_of_the_speed_benchmarks_runs(monkeypatch: pytest.MonkeyPatch) 
     assert side.rollout("four-goals-easy", 1)["steps"] == preset("four-goals-easy").ppo.batch
     assert side.train("four-goals-easy", kept=1, updates=1)["live"] > 0
     assert side.programs("four-goals-easy") == 1
+
+
+@pytest.mark.slow
+def test_our_side_of_the_skirmishes_speed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"ppo": {"batch": 120, "minibatches": 1, "epochs": 1, "hidden": 4}}
+    small = merge(preset("3m", "pg"), sizes, "test")
+    monkeypatch.setattr("rspo.presets.preset", lambda *_: small)
+    ours = skirmish_speed.Ours("3m", environments=2)
+    assert ours.rollout() > 0
+    assert ours.training(updates=1) > 0
+
+
+def test_the_speed_of_the_skirmishes() -> None:
+    """Medians; no peer where none was measured."""
+    machine = {"cores": 2, "cpu": "chip", "load_before": 0.0, "versions": {"python": "3"}}
+    rates = {"rollout": [300.0, 100.0, 200.0], "training": [5.0, 7.0, 6.0], "smax": [50.0]}
+    maps = {"2m_vs_1z": rates, "2c_vs_64zg": rates | {"smax": []}}
+    found = {"machine": machine, "maps": maps, "environments": 4, "peak_memory_gb": 1.0}
+    table = skirmish_speed.markdown(found)
+    assert cells(table, "2m_vs_1z") == [["2m_vs_1z", "200", "50 (2m_vs_1z)", "4.0", "6"]]
+    assert cells(table, "2c_vs_64zg") == [["2c_vs_64zg", "200", "-", "-", "6"]]

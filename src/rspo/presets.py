@@ -16,6 +16,8 @@ from rspo.methods.base import Settings
 from rspo.methods.references import Measure
 from rspo.registry import METHODS, PREFIXES, make
 
+SMAC = "smac:"
+
 
 @dataclass(frozen=True)
 class Task:
@@ -36,8 +38,10 @@ def preset(
     """The configuration that `rspo discover ENV --method METHOD` starts from; `world`: the
     environment, if available."""
     made = METHODS.make(method)
-    task = TASKS.get(env, Task("unknown"))
-    if env not in TASKS and world is None and env.startswith(tuple(PREFIXES)):
+    # The game itself has the settings of its simulator.
+    name = env.removeprefix(SMAC)
+    task = TASKS.get(name, Task("unknown" if name == env else "skirmish"))
+    if name not in TASKS and world is None and env.startswith(tuple(PREFIXES)):
         world = make(env)
     if paper and not task.paper:
         raise InputError(
@@ -48,9 +52,10 @@ def preset(
         env, task.iterations, method=made, ppo=task.ppo, measure=task.measure, judge=task.judge
     )
     declared = made.paper if paper else made.tuned
-    brought = {} if env in TASKS or world is None else world.settings
+    brought = {} if name in TASKS or world is None else world.settings
     paper_settings = task.paper if paper else {}
-    for settings in (brought, paper_settings, declared.get(task.domain, {}), declared.get(env, {})):
+    own = declared.get(task.domain, {}), declared.get(name, {})
+    for settings in (brought, paper_settings, *own):
         config = merge(config, dict(settings), f"the preset of {env}")
     return config
 

@@ -248,6 +248,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
             "Unknown environment 'four-goals-esy'. Did you mean 'four-goals-easy'?",
         ),
         (("discover", "--seed", "3", "four-goals-esy"), "Unknown environment 'four-goals-esy'."),
+        (("discover", "2m_vs_2z"), "Unknown environment '2m_vs_2z'. Did you mean '2m_vs_1z'?"),
+        (("discover", "--seeds", "1", "2", "--ppo.decay", "0.5", "1e-1"), "needs an environment"),
         (("discover", ""), "environment"),
         (
             ("discover", "four-goals-easy", "--method", "rsop"),

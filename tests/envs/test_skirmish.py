@@ -236,9 +236,32 @@ def test_sizes(name, numbers):
     assert seen.mask.shape == (spec.agents, spec.action_space.n)
 
 
+@pytest.mark.parametrize("name", MAPS)
+def test_allies_are_numbered_from_left_to_right(name):
+    """Also where they start in a column: by SMAC's order, (type, x, y)."""
+    env, reset, rng = Skirmish(name), jax.jit(Skirmish(name).reset), np.random.default_rng(2)
+    for _ in range(8):
+        state, _ = reset(jnp.asarray(rng.random(env.spec.reset_noise), jnp.float32))
+        assert (np.diff(state.allies.x) >= 0).all()
+
+
 def test_an_unknown_map_is_named():
     with pytest.raises(InputError, match="no map '8m'; there are 2m_vs_1z"):
         Skirmish("8m")
+
+
+@pytest.mark.parametrize(
+    ("switch", "words"),
+    [
+        ({"targets": "closest"}, "targets is 'closest', but it must be one of shooters, attackers"),
+        ({"cliff_moves": "yes"}, "cliff_moves is 'yes', but it must be one of scaler, smac"),
+        ({"attack_commit": -1.0}, "attack_commit is -1.0"),
+        ({"slop": float("nan")}, "slop is nan"),
+    ],
+)
+def test_switches_that_make_no_sense_are_refused(switch, words):
+    with pytest.raises(InputError, match=words):
+        Skirmish("2m_vs_1z", **switch)
 
 
 def test_masks_at_walls():
@@ -255,6 +278,14 @@ def test_masks_at_walls():
     }.items():
         seen = views["2m_vs_1z"](placed(MARINES, [(x, y), (16, 16)], [(16, 20)]))
         np.testing.assert_array_equal(seen.mask[0, :6], [0, 1, *wanted])
+
+
+def test_masks_at_the_edge_of_the_map_round_towards_zero():
+    """SMAC looks at the cell int(x - 1): 0 for any x below 2, so that a pointless move is allowed
+    at the left edge, and not at the right one."""
+    for x, wanted in {0.5: [1, 1], 1.5: [1, 1], 30.5: [1, 1], 31.5: [0, 1]}.items():
+        seen = views["2c_vs_64zg"](placed(COLOSSI, [(x, 11.0)], [(16, 9)]))
+        np.testing.assert_array_equal(seen.mask[0, [EAST, WEST]], wanted)
 
 
 def test_masks_of_attacks_and_of_the_dead():
@@ -318,6 +349,17 @@ def test_healing_pays_as_smacs_absolute_value_has_it():
     before, _ = started(MARINES)
     hurt = before._replace(enemies=before.enemies._replace(shield=jnp.full(1, 49.0)))
     np.testing.assert_array_equal(contract.features(hurt, before), [1.0, 0.0, 0.0])
+
+
+def test_healing_beside_a_death_is_subtracted_from_what_it_pays():
+    """|damage + 10 kills| in SMAC's code, not |damage| + 10 kills: here |1 - 3 + 10|."""
+    state = placed(COLOSSI, [(16.0, 16.0)], [(16.0, 9.0), (14.0, 9.0)])
+    enemies = state.enemies._replace(hp=state.enemies.hp.at[:2].set(jnp.array([1.0, 30.0])))
+    after = enemies._replace(hp=enemies.hp.at[:2].set(jnp.array([0.0, 33.0])))
+    found = contract.features(
+        state._replace(enemies=enemies), state._replace(enemies=after)
+    ) * np.array([1.0, 10.0, 0.0])
+    assert float(found.sum()) == 8.0
 
 
 def test_the_end_of_a_game():

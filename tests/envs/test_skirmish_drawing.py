@@ -1,6 +1,7 @@
 """The drawing of a skirmish: terrain, units, bars, shots, and strips of panels as SVG."""
 
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ from rspo.core.types import Played
 from rspo.envs.base import at
 from rspo.envs.skirmish import Skirmish
 from rspo.envs.skirmish.maps import MAPS
+from rspo.report.page import _legend
 from rspo.rollout.collector import collector
 from rspo.screen.draw import text
 from rspo.search.recording import pack_scenes
@@ -75,6 +77,18 @@ def test_the_terminal_shows_cliff_ramps_and_units():
     assert "x" not in text(COLOSSI.scene(started(COLOSSI)))
 
 
+def test_the_report_says_what_is_drawn():
+    """Everything with a meaning of its own, of units and terrain alike."""
+    state = started(COLOSSI)
+    shooting = state._replace(allies=state.allies._replace(shot=np.array([0, -1])))
+    kinds = [(shape.role, "") for shape in COLOSSI.scene(shooting)]
+    backdrop = [(shape.role,) for shape in COLOSSI.backdrop()]
+    episodes = {"episodes": [{"kinds": kinds}], "backdrop": backdrop}
+    said = _legend(SimpleNamespace(strategies=[SimpleNamespace(episodes=episodes)]))
+    for word in ("agents", "enemies", "hit points", "shields", "shots", "burn", "cliff"):
+        assert word in said
+
+
 @pytest.mark.slow
 def test_pictures_are_svg_with_a_panel_for_each_part():
     env = Skirmish("3m")
@@ -88,4 +102,5 @@ def test_pictures_are_svg_with_a_panel_for_each_part():
     words = [element.text for element in ET.fromstring(picture).iter() if element.text]
     assert sum("steps" in word for word in words) == 4
     assert "0 <em>" in words
+    assert any("dots: where it fired" in word for word in words)
     assert at(played.state, 0, 0).allies.x.shape == (3,)

@@ -2,22 +2,30 @@
 
 import ast
 import copy
+import dataclasses
 import json
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
 import rspo
+from rspo.config import validate
+from rspo.core.policies import uniform_policy
 from rspo.envs.adapters import smac_server
 from rspo.envs.adapters.smac import LAUNCHES, Games, Smac, from_map
 from rspo.envs.skirmish.facade import DEFAULTS, StarCraft2Env
 from rspo.envs.skirmish.maps import MAPS
 from rspo.envs.skirmish.skirmish import Skirmish
 from rspo.errors import EnvironmentFailure, InputError, RspoWarning
+from rspo.presets import preset
+from rspo.registry import METHODS
+from rspo.rollout.collector import collector
 
 FACADE = "rspo.envs.skirmish.facade"
 
@@ -98,8 +106,18 @@ def test_a_timeout_is_told_only_if_asked_for_as_in_smac() -> None:
 
 def test_an_action_that_is_not_allowed_fails_as_in_smac(facade: StarCraft2Env) -> None:
     facade.reset()
-    with pytest.raises(AssertionError, match="Agent 0 cannot perform action 0"):
-        facade.step([0, 1])
+    for action in (0, -1, 7):
+        with pytest.raises(AssertionError, match=f"Agent 0 cannot perform action {action}"):
+            facade.step([action, 1])
+
+
+def test_a_step_that_makes_no_sense_is_refused(facade: StarCraft2Env) -> None:
+    facade.reset()
+    for actions in ([], [1], [1, 1, 1]):
+        with pytest.raises(InputError, match=f"step needs 2 actions, .* not {len(actions)}"):
+            facade.step(actions)
+    with pytest.raises(InputError, match="call reset before step"):
+        StarCraft2Env("2m_vs_1z").step([1, 1])
 
 
 def test_settings_other_than_smacs_own_are_refused() -> None:
@@ -135,6 +153,41 @@ def test_it_is_made_by_its_name(world: Smac, monkeypatch: pytest.MonkeyPatch) ->
     assert (made.name, made.spec) == ("smac:2m_vs_1z", world.spec)
     with pytest.raises(InputError, match="episodes of smac:2m_vs_1z have 150 steps, not 7"):
         rspo.make("smac:2m_vs_1z", 7)
+
+
+def test_its_settings_are_the_papers_for_smac(world: Smac) -> None:
+    """Those of the simulator's map; for a map that has none, at least policies with memory, except
+    with methods that cannot train one."""
+    for paper in (False, True):
+        simulated = preset("2m_vs_1z", "rspo", paper=paper)
+        assert preset("smac:2m_vs_1z", "rspo", world, paper) == dataclasses.replace(
+            simulated, env="smac:2m_vs_1z"
+        )
+    assert preset("smac:elsewhere", "rspo", world).ppo.memory == "gru"
+    for method in METHODS.summaries():
+        validate(preset("smac:elsewhere", method, world), world.spec)
+
+
+@pytest.mark.slow
+def test_few_games_play_many_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one StarCraft II for each of them."""
+    monkeypatch.setenv("RSPO_SMAC_GAMES", "2")
+    few, sizes = Smac("2m_vs_1z", module=FACADE), []
+    monkeypatch.setattr(few, "batch", lambda size: sizes.append(size) or Games(few, size))
+    play = collector(few)
+    for episodes in (5, 3):
+        played = play(uniform_policy(7), episodes, jax.random.key(0), padding="drop")
+        assert played.returns.shape == (episodes, 2)
+    assert sizes == [2]
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many"])
+def test_a_number_of_games_that_is_none_is_refused(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RSPO_SMAC_GAMES", given)
+    with pytest.raises(InputError, match=f"RSPO_SMAC_GAMES is '{given}', but it must be a whole"):
+        Smac("2m_vs_1z", module=FACADE)
 
 
 @pytest.mark.slow
@@ -224,6 +277,23 @@ def test_the_game_that_is_not_there_is_named(installed: Installed) -> None:
     games = Smac("2m_vs_1z", module="gameless").batch(1)
     with pytest.raises(InputError, match="SC2PATH must name the game's folder"):
         games.reset(np.array([0]), np.array([0]))
+
+
+def test_the_build_of_the_game_is_among_the_numbers(installed: Installed) -> None:
+    """Results differ between versions of StarCraft II."""
+    installed(
+        "versioned.py",
+        f"from {FACADE} import StarCraft2Env as Simulated\n"
+        "class StarCraft2Env(Simulated):\n"
+        "    base_build = 75689\n"
+        "    _controller = property(lambda self: self)\n"
+        "    def ping(self): return self\n",
+    )
+    versioned = Smac("2m_vs_1z", module="versioned")
+    played = SimpleNamespace(state=np.array([[True]]))
+    assert versioned.describe(played).stats == {"won": 1.0}
+    versioned.batch(1).reset(np.array([0]), np.array([0]))
+    assert versioned.describe(played).stats == {"won": 1.0, "game build": 75689.0}
 
 
 def test_a_game_is_closed_before_its_process_ends(installed: Installed, tmp_path: Path) -> None:

@@ -157,8 +157,14 @@ def _environment_in(arguments: list[str]) -> str | None:
         if i not in valued and argument in ENVIRONMENTS.summaries()
     ]
     pairs = zip(["", *arguments], arguments, strict=False)
-    free = [word for before, word in pairs if not before.startswith("-") and word[:1].isalpha()]
+    free = [word for before, word in pairs if not before.startswith("-") and _may_be_a_name(word)]
     return next(iter(known + free), None)
+
+
+def _may_be_a_name(word: str) -> bool:
+    """Also one that begins with a digit, as StarCraft's maps do, but no number: a flag may have
+    several."""
+    return word[:1].isalnum() and not re.fullmatch(r"[\d._]+(e[+-]?\d+)?", word)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -22,6 +22,12 @@ LEGEND = {
     "monster": "the figure with eyes is the monster",
     "apple": "discs with a stem are apples",
     "light": "the star is the light",
+    "enemy": "purple discs are enemies",
+    "health": "green bars are hit points",
+    "shield": "blue bars are shields",
+    "shot": "orange lines are shots",
+    "splash": "broad orange ones what they burn",
+    "cliff": "the darkest ground is a cliff",
     "limb": "each limb has its colour, and the marks on the ground stay where they are",
 }
 
@@ -128,6 +134,7 @@ def _undrawn(run: RunFolder, drawn: Sequence[Drawing]) -> str:
 def _legend(run: RunFolder) -> str:
     episodes = [episode for s in run.strategies if s.episodes for episode in s.episodes["episodes"]]
     roles = {role for episode in episodes for role, _ in episode.get("kinds", [])}
+    roles |= {shape[0] for s in run.strategies if s.episodes for shape in s.episodes["backdrop"]}
     words = [words for role, words in LEGEND.items() if role in roles]
     if words:
         return f"In the drawings, {', '.join(words)}."

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from rspo.errors import EnvironmentFailure, InputError
 from rspo.registry import of_length
 from rspo.text import shorten
 
-PYTHON, MODULE = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE"
+PYTHON, MODULE, GAMES = "RSPO_SMAC_PYTHON", "RSPO_SMAC_MODULE", "RSPO_SMAC_GAMES"
+AT_ONCE = 8  # games by default; each is a StarCraft II of its own
 LAUNCHES = 3  # attempts per game before giving up
 PATIENCE = 5.0  # seconds for a game to close before its process is killed
 QUOTED = 300  # characters of a dead game's last line
@@ -161,6 +163,8 @@ class Smac(HostEnv):
         self.python = python or os.environ.get(PYTHON) or sys.executable
         module = module or os.environ.get(MODULE)
         self.modules = (module,) if module else ()
+        self.at_once = _at_once(os.environ.get(GAMES))
+        self.build = 0  # of StarCraft II: unknown before the first reset
         try:
             probe = Game(self, seed=0)
             told = probe.ask(do="info")
@@ -188,10 +192,25 @@ class Smac(HostEnv):
     def batch(self, size: int) -> "Games":
         return Games(self, size)
 
+    @property
+    def most_lanes(self) -> int:
+        """One batch of games, however many episodes and cores there are: games run in processes of
+        their own anyway, and dozens of StarCraft II would fill the memory."""
+        return self.at_once
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """For maps without a preset: policies with memory, by the paper's rates for SMAC."""
+        own = super().settings
+        paper = {"memory": "gru", "layers": 1, "learning_rate": 5e-4, "gradient_clip": 10.0}
+        return {**own, "ppo": own["ppo"] | paper, "judge": {"episodes": 32}}
+
     def describe(self, trajectory: Trajectory) -> Descriptor:
-        """How many battles were won; SMAC reports nothing else."""
+        """How many battles were won; SMAC reports nothing else. And the game's build, as results
+        differ between them."""
         won = float(np.asarray(trajectory.state)[-1].mean())
-        return Descriptor("wins" if won >= 0.5 else "loses", {"won": won}, clear=False)
+        stats = {"won": won} | ({"game build": float(self.build)} if self.build else {})
+        return Descriptor("wins" if won >= 0.5 else "loses", stats, clear=False)
 
 
 class Games(Instances):
@@ -210,7 +229,9 @@ class Games(Instances):
 
     def reset(self, which: np.ndarray, seeds: np.ndarray) -> View:
         self.won[which] = False
-        return _views(self._answers(which, [{"do": "reset"}] * len(which)))
+        told = self._answers(which, [{"do": "reset"}] * len(which))
+        self.env.build = told[0].get("build", 0)
+        return _views(told)
 
     def step(self, which: np.ndarray, action: np.ndarray) -> HostStep:
         told = self._answers(which, [{"do": "step", "actions": a.tolist()} for a in action])
@@ -272,6 +293,14 @@ class Games(Instances):
                 return self.games[i].ask(do="reset")
             except GameDied as again:
                 died = again
+
+
+def _at_once(given: str | None) -> int:
+    if not given:
+        return AT_ONCE
+    if not given.isdecimal() or int(given) < 1:
+        raise InputError(f"{GAMES} is {given!r}, but it must be a whole number of games from 1 on.")
+    return int(given)
 
 
 def _views(told: list[dict[str, Any]]) -> View:

@@ -61,6 +61,14 @@ def seen(env: Any) -> dict[str, Any]:
     return {"obs": obs, "mask": mask, "state": np.array(env.get_state(), np.float32)}
 
 
+def build(env: Any) -> int:
+    """The build of StarCraft II; 0 if the game does not say."""
+    try:
+        return int(env._controller.ping().base_build)
+    except Exception:
+        return 0
+
+
 def serve(env: Any, lines: Iterable[str], out: Any) -> None:
     for line in lines:
         asked = json.loads(line)
@@ -74,7 +82,7 @@ def serve(env: Any, lines: Iterable[str], out: Any) -> None:
             except Exception as error:
                 send(out, {"missing": "game", "why": short(error)})
                 return
-            send(out, {}, **seen(env))
+            send(out, {"build": build(env)}, **seen(env))
         elif asked["do"] == "step":
             reward, terminated, told = env.step(asked["actions"])
             # After a protocol error SMAC has relaunched the game and reports no battle result.

@@ -58,11 +58,12 @@ def orders(action: Array) -> tuple[Orders, Array]:
 
 
 def features(before: State, after: State) -> Array:
-    """[3]: damage, in which healing counts too, as SMAC takes the absolute value; deaths of
-    enemies; a victory."""
-    damage = jnp.abs((before.enemies.health - after.enemies.health).sum())
-    kills = (before.enemies.alive & ~after.enemies.alive).sum()
-    return jnp.stack([damage, kills.astype(jnp.float32), won(after).astype(jnp.float32)])
+    """[3]: damage; deaths of enemies; a victory. SMAC takes the absolute value of what damage and
+    deaths pay, so healing counts as damage where nobody died."""
+    lost = (before.enemies.health - after.enemies.health).sum()
+    kills = (before.enemies.alive & ~after.enemies.alive).sum().astype(jnp.float32)
+    damage = jnp.abs(lost + KILL * kills) - KILL * kills
+    return jnp.stack([damage, kills, won(after).astype(jnp.float32)])
 
 
 def view(game: Map, passable: np.ndarray, state: State) -> View:
@@ -79,8 +80,10 @@ def view(game: Map, passable: np.ndarray, state: State) -> View:
 def moves(passable: np.ndarray, state: State) -> Array:
     """[4, allies] whether a move north, south, east or west is allowed."""
     table, width = jnp.asarray(np.pad(passable, 1).reshape(-1)), passable.shape[1] + 2
-    x, y = state.allies.x + 1.0, state.allies.y + 1.0
-    at = lambda x, y: table[y.astype(jnp.int32) * width + x.astype(jnp.int32)]
+    x, y = state.allies.x, state.allies.y
+    # Towards 0, as in SMAC: less than one cell from the left edge a move to the left is allowed.
+    cell = lambda place: place.astype(jnp.int32) + 1
+    at = lambda x, y: table[cell(y) * width + cell(x)]
     step = LOOK_AHEAD
     ahead = [at(x, y + step), at(x, y - step), at(x + step, y), at(x - step, y)]
     return jnp.stack(ahead) & state.allies.alive

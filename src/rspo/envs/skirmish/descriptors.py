@@ -2,8 +2,8 @@
 units' tracks.
 
 An episode has the name of the first rule that holds, "other" if none does, and "defeat" if it was
-not won; a batch has the name that most of its episodes have. Thresholds were chosen on scripted
-players that perform each strategy.
+not won; a batch has the name that at least half of its episodes have, or else "mixed". Thresholds
+were chosen on scripted players that perform each strategy.
 """
 
 from collections.abc import Callable, Mapping
@@ -80,9 +80,22 @@ def describe(game: Map, trajectory: Trajectory) -> Descriptor:
     share = {name: float((names == name).mean()) for name in [*rules, OTHER, DEFEAT]}
     label, most = max(share.items(), key=lambda item: item[1])
     stats = {"won": float(seen.won.mean()), "steps": float(seen.live.sum(0).mean())}
+    stats["healing"] = float(_healing(trajectory, seen.live).mean())
     stats |= {name: float(value.mean()) for name, value in numbers.items()}
     clear = most >= MAJORITY and label not in (OTHER, DEFEAT)
     return Descriptor(label if most >= MAJORITY else "mixed", stats | share, clear)
+
+
+def _healing(trajectory: Trajectory, live: np.ndarray) -> np.ndarray:
+    """[N] the points by which enemies recovered in steps that hurt them less: SMAC's reward pays
+    for them as for damage, so that a return can be high without a fight."""
+    health = np.concatenate(
+        [
+            np.asarray(trajectory.start.enemies.health).sum(-1)[None],
+            np.asarray(trajectory.state.enemies.health).sum(-1),
+        ]
+    )
+    return np.where(live, np.maximum(np.diff(health, axis=0), 0.0), 0.0).sum(0)
 
 
 Reading = tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]
@@ -162,7 +175,9 @@ def colossi(seen: Tracks) -> Reading:
     corners = _share(corner[0] | corner[1], settled).min(-1)
     lost = seen.lost.sum(0)
     asymmetry = np.abs(lost[:, 0] - lost[:, 1]) / np.maximum(lost.sum(-1), 1.0)
-    second = np.where((time > time[-1] / 2)[..., None], seen.lost, 0.0).sum(0).min(-1)
+    second = np.where((time > time[-1] / 2)[..., None], seen.lost, 0.0).sum(0)
+    # Of the one that loses less in all: a dead attractor loses nothing late.
+    sniper = np.take_along_axis(second, lost.argmin(-1)[:, None], -1)[:, 0]
     firing_x = _mean(seen.x, seen.fired, (0, 2))
     above = ((seen.enemy_y > CLIFF_Y) & seen.enemy_alive).sum((0, 2))
     partition = above / np.maximum(seen.enemy_alive.sum((0, 2)), 1)
@@ -176,7 +191,7 @@ def colossi(seen: Tracks) -> Reading:
         "crossings": crossings,
         "in a corner": corners,
         "damage asymmetry": asymmetry,
-        "sniper's late damage": second,
+        "sniper's late damage": sniper,
         "enemies above": partition,
     }
     wave = (separation < TOGETHER) & (plateau > 0.7)
@@ -184,7 +199,7 @@ def colossi(seen: Tracks) -> Reading:
         "cliff walk": ((crossings >= 2) | (along > 10)) & (late_separation > 8),
         "cliff sniping": (rim > 0.5).all(-1),
         "corner": corners > 0.6,
-        "attractor and sniper": (separation > 3) & (asymmetry > 0.7) & (second < UNHURT),
+        "attractor and sniper": (separation > 3) & (asymmetry > 0.7) & (sniper < UNHURT),
         "left wave": wave & (firing_x < 12),
         "right wave": wave & (firing_x > 20),
     }

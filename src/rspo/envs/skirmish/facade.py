@@ -104,11 +104,16 @@ class StarCraft2Env:
 
     def step(self, actions: Any) -> tuple[float, bool, dict[str, Any]]:
         """Step with the actions of all agents; masked actions raise an error, as in SMAC."""
+        if self._state is None:
+            raise InputError("The battle has not begun: call reset before step.")
         chosen = np.array([int(action) for action in actions], np.int32)
-        for agent, action in enumerate(chosen):
-            assert self.get_avail_agent_actions(agent)[action] == 1, (
-                f"Agent {agent} cannot perform action {action}"
+        if len(chosen) != self.n_agents:
+            raise InputError(
+                f"step needs {self.n_agents} actions, one for each agent, not {len(chosen)}."
             )
+        for agent, action in enumerate(chosen):
+            allowed = 0 <= action < self.n_actions and self._view.mask[agent][action]
+            assert allowed, f"Agent {agent} cannot perform action {action}"
         noise = self._random.random(self._env.spec.step_noise, np.float32)
         self._state, step = self._step(self._state, chosen, noise)
         self._view = jax.device_get(step.obs)

@@ -18,6 +18,10 @@ PARTS = 4  # of an episode, one panel each
 SIDE = 230.0  # width of a panel
 ALLIES = (svg.COLOURS[0], svg.COLOURS[1])
 ENEMY, DEAD, HEALTH, SHIELD = "#7a2d5a", "#c9a3bb", "#00805a", "#3f8fd2"
+LEGEND = (
+    "Rings: where paths begin; dots: where it fired; purple: enemies; crosses: the dead; bars: hit "
+    "points (green), shields (blue)."
+)
 FILLS = {"ground": "#eee9dc", "plateau": "#d6cbb0", "ramp": "#e3dac5", "cliff": "#8a7f6a"}
 
 
@@ -34,7 +38,8 @@ def strip(game: Map, title: str, trajectory: Trajectory) -> str:
         inside = "".join(_panel(game, trajectory, n, begin, end))
         caption = svg.text(words, 0, height + 14, class_="quiet")
         panels.append(svg.group(i * (SIDE + charts.GAP), 0, inside, caption))
-    return charts.page(title, PARTS * (SIDE + charts.GAP), height + 18, "".join(panels))
+    panels.append(svg.text(LEGEND, 0, height + 34, class_="quiet"))
+    return charts.page(title, PARTS * (SIDE + charts.GAP), height + 38, "".join(panels))
 
 
 def _shown(trajectory: Trajectory) -> int:

@@ -1,7 +1,8 @@
 """The skirmishes as an environment."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from rspo.envs.skirmish.state import State, fresh
 from rspo.envs.skirmish.units import SLOP
 from rspo.errors import InputError
 
+CliffMoves = Literal["scaler", "smac"]
 JITTER = 0.1  # largest offset of a starting position, in both directions
 
 
@@ -31,7 +33,7 @@ class Skirmish(Env):
     name: str = eqx.field(static=True)
     targets: TargetRule = eqx.field(static=True, default="shooters")
     """How enemies choose targets (`combat.choose_targets`)."""
-    cliff_moves: Literal["scaler", "smac"] = eqx.field(static=True, default="scaler")
+    cliff_moves: CliffMoves = eqx.field(static=True, default="scaler")
     """Whether moves over a cliff are offered to units that can walk there or, as in SMAC's mask,
     to none."""
     attack_commit: float | None = eqx.field(static=True, default=None)
@@ -42,6 +44,13 @@ class Skirmish(Env):
     def __check_init__(self) -> None:
         if self.name not in MAPS:
             raise InputError(f"There is no map '{self.name}'; there are {', '.join(MAPS)}.")
+        for field, kind in (("targets", TargetRule), ("cliff_moves", CliffMoves)):
+            if (value := getattr(self, field)) not in get_args(kind):
+                allowed = ", ".join(get_args(kind))
+                raise InputError(f"{field} is {value!r}, but it must be one of {allowed}.")
+        for field, number in (("attack_commit", self.attack_commit), ("slop", self.slop)):
+            if number is not None and not 0 <= number < math.inf:
+                raise InputError(f"{field} is {number}, but it must be a finite number from 0 on.")
 
     @property
     def title(self) -> str:
@@ -87,10 +96,11 @@ class Skirmish(Env):
         starts = np.array(game.allies.places + game.enemies.places, np.float32)
         x, y = starts.T + JITTER * (2.0 * noise[1:].reshape(2, -1) - 1.0)
         split = game.allies.count
+        order = jnp.lexsort((y[:split], x[:split]))  # SMAC numbers allies from left to right
         first, last = starts[0], starts[split - 1]
         point = first + noise[0] * (last - first)
         state = State(
-            fresh(game.allies, x[:split], y[:split]),
+            fresh(game.allies, x[:split][order], y[:split][order]),
             fresh(game.enemies, x[split:], y[split:]),
             point[0],
             point[1],
