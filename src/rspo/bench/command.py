@@ -17,6 +17,7 @@ from rspo.errors import InputError, suggestion
 from rspo.presets import TASKS
 from rspo.registry import METHODS
 from rspo.runs import manifest
+from rspo.text import counted
 
 Say = Callable[[str], None]
 SPOKEN = 15.0  # seconds between progress lines
@@ -80,7 +81,8 @@ def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list
 def _run_missing(bench: Bench, options: Options, executor: Executor, say: Say) -> list[str]:
     jobs = chosen_jobs(bench, options, say)
     waiting = [job for job in jobs if not _done(job, options, say)]
-    say(f"{bench.name}: {len(jobs)} runs, {len(jobs) - len(waiting)} of them done already")
+    done = len(jobs) - len(waiting)
+    say(f"{bench.name}: {counted(len(jobs), 'run')}, {done} of them done already")
     return _run(bench, waiting, options, executor, say) if waiting else []
 
 
@@ -146,7 +148,8 @@ def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say)
         say(failed[-1])
     elif (record := finished(Path(event.task["folder"]))) is not None:
         _records(job.domain, options).add([record])
-        say(f"{job.name}: {record['distinct']} distinct strategies")
+        found = counted(record["distinct"], "distinct strategy", "distinct strategies")
+        say(f"{job.name}: {found}")
 
 
 def _progress(

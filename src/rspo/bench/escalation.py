@@ -7,7 +7,7 @@ from statistics import mean
 from rspo.bench import figures
 from rspo.bench.markdown import seeds_of, table
 from rspo.bench.monster_hunt import every_policy
-from rspo.bench.naming import agreed_name, counted, first_iterations
+from rspo.bench.naming import agreed_name, first_iterations, that_count
 from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Claim, Column, Order, Quick, Row
 from rspo.core.types import Descriptor
@@ -58,7 +58,7 @@ def exact_equilibria(record: Record, tolerance: float = 1.0) -> int:
 def named_equilibria(record: Record) -> int:
     """How many distinct ones by the names that greedy and sampled episodes agree on."""
     return count_equilibria(
-        Descriptor(one["descriptor"], one["stats"]) for _, one in counted(record, failed=True)
+        Descriptor(one["descriptor"], one["stats"]) for _, one in that_count(record, failed=True)
     )
 
 

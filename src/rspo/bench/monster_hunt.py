@@ -9,7 +9,7 @@ import numpy as np
 
 from rspo.bench import figures
 from rspo.bench.markdown import seeds_of, table
-from rspo.bench.naming import LEGEND, Policy, best_return, counted, first_iterations, shown_names
+from rspo.bench.naming import LEGEND, Policy, best_return, first_iterations, shown_names, that_count
 from rspo.bench.record import Record
 from rspo.bench.results import PAPER, settings_of
 from rspo.bench.tables import Bench, Claim, Column, Quick, Row
@@ -86,7 +86,7 @@ def places(record: Record, near: bool = True, iterations: int | None = None) -> 
     only if `near`."""
     policies = [
         policy
-        for iteration, policy in counted(record, failed=True)
+        for iteration, policy in that_count(record, failed=True)
         if (near or not too_near(policy)) and (iterations is None or iteration <= iterations)
     ]
     return count_places(Descriptor(one["descriptor"], one["stats"]) for one in policies)

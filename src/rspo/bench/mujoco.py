@@ -7,7 +7,7 @@ from statistics import mean
 
 from rspo.bench import figures
 from rspo.bench.markdown import every_name, seeds_of, table
-from rspo.bench.naming import counted
+from rspo.bench.naming import that_count
 from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Column, PaperNumber, Quick, Row
 
@@ -66,7 +66,7 @@ def mean_return(record: Record) -> float:
 def gaits(record: Record) -> float:
     """How many gaits that greedy and sampled episodes agree on, of policies that have not
     failed."""
-    return float(len({policy["descriptor"] for _, policy in counted(record)} - {"falling"}))
+    return float(len({policy["descriptor"] for _, policy in that_count(record)} - {"falling"}))
 
 
 def _kernels(bench: Bench, records: Sequence[Record]) -> str:

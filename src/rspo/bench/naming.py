@@ -16,7 +16,7 @@ def agreed_name(policy: Policy) -> str | None:
     return greedy if greedy == sampled and greedy != NAMELESS else None
 
 
-def counted(record: Record, failed: bool = False) -> list[tuple[int, Policy]]:
+def that_count(record: Record, failed: bool = False) -> list[tuple[int, Policy]]:
     """The policies of a run that count, each with its iteration, from 1: with an agreed name, and
     not failed, unless the names themselves ask for enough. A failure is one by the first good
     policy's return: a strategy that pays little would count only before one that pays much."""
@@ -30,7 +30,7 @@ def counted(record: Record, failed: bool = False) -> list[tuple[int, Policy]]:
 def first_iterations(record: Record, failed: bool = False) -> dict[str, int]:
     """In which iteration each strategy was first found."""
     first: dict[str, int] = {}
-    for iteration, policy in counted(record, failed):
+    for iteration, policy in that_count(record, failed):
         first.setdefault(policy["descriptor"], iteration)
     return first
 

@@ -5,7 +5,7 @@ from functools import partial
 from rspo.bench import escalation, figures, four_goals
 from rspo.bench.markdown import every_name
 from rspo.bench.mujoco import diversity
-from rspo.bench.naming import best_return, counted
+from rspo.bench.naming import best_return, that_count
 from rspo.bench.record import Record
 from rspo.bench.tables import Bench, Claim, Column, Quick, Row
 from rspo.envs.skirmish.descriptors import DEFEAT, OTHER
@@ -19,7 +19,7 @@ PLAIN = Row("pg", "PG")
 
 def _around(record: Record) -> bool:
     """Whether a policy ends up beyond the wall, by its name."""
-    return any(policy["descriptor"] in ("above", "below") for _, policy in counted(record))
+    return any(policy["descriptor"] in ("above", "below") for _, policy in that_count(record))
 
 
 POINT_BENCHES = (
@@ -76,7 +76,7 @@ WON = "won"  # statistic of a descriptor: the share of episodes that were won
 
 def ways_to_win(record: Record) -> float:
     """How many strategies with a name of their own."""
-    names = {policy["descriptor"] for _, policy in counted(record)}
+    names = {policy["descriptor"] for _, policy in that_count(record)}
     return float(len(names - {DEFEAT, OTHER}))
 
 
