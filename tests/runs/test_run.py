@@ -26,6 +26,7 @@ from rspo.core.types import Spec
 from rspo.errors import InputError
 from rspo.presets import preset
 from rspo.rollout.collector import collector
+from rspo.runs import manifest
 from rspo.runs.run import Run
 from rspo.runs.store import StoreError
 from rspo.search.archive import Archive
@@ -197,7 +198,9 @@ def test_a_checkpoint_comes_back_as_it_was(recording: Recording, tmp_path: Path)
     position = recording.events[0]
     assert isinstance(position, Position)
     run = start(tmp_path / "run", recording)
+    assert manifest.updates(run.path) == 0
     run.save(position, Archive(recording.config))
+    assert manifest.updates(run.path) == len(position.rows[0]) > 0
     back = run.load_checkpoint(Archive(recording.config))
     assert back is not None
     assert (back.round, back.attempt, back.rows) == (

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from rspo.errors import InputError, suggestion
 from rspo.presets import TASKS
 from rspo.registry import METHODS
 from rspo.runs import manifest
+from rspo.runs.store import StoreError
 from rspo.text import counted
 
 Say = Callable[[str], None]
@@ -129,16 +130,26 @@ def _run(
 ) -> list[str]:
     tasks = [task(job, options.runs / job.domain) for job in jobs]
     by_name = {job.name: job for job in jobs}
-    failed, over, spoken = list[str](), dict[str, float](), 0.0
+    before = {job.name: _share(job, options) for job in jobs}
+    failed, over, spoken = list[str](), set[str](), 0.0
     began = time.monotonic()
     for event in executor.run(tasks):
         if isinstance(event, Ended):
-            over[event.task["name"]] = time.monotonic() - began
+            over.add(event.task["name"])
             _keep(event, by_name[event.task["name"]], options, failed, say)
             publish(bench, options, lambda _: None)  # what is left out is said once, at the end
         if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
             spoken = time.monotonic()
-            say(_progress(jobs, over, options, executor.workers, spoken - began))
+            shares = {
+                name: 1.0 if name in over else _share(by_name[name], options) for name in before
+            }
+            left = _time_left(jobs, before, shares, executor.workers, spoken - began)
+            running = [f"{name} {share:.0%}" for name, share in shares.items() if 0 < share < 1]
+            say(
+                "; ".join(
+                    [f"{len(over)} of {len(jobs)} done, {left}", *running[: executor.workers]]
+                )
+            )
     return failed
 
 
@@ -152,21 +163,18 @@ def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say)
         say(f"{job.name}: {found}")
 
 
-def _progress(
-    jobs: Sequence[Job], over: dict[str, float], options: Options, workers: int, passed: float
+def _time_left(
+    jobs: Sequence[Job],
+    before: Mapping[str, float],
+    shares: Mapping[str, float],
+    workers: int,
+    passed: float,
 ) -> str:
-    """How many are done, the progress of the others, and the time left at the pace so far."""
-    total, done, shown = 0.0, 0.0, []
-    for job in jobs:
-        cost = expected_seconds(job)
-        total += cost
-        if job.name in over:
-            done += cost
-        elif share := _share(job, options):
-            done += cost * share
-            shown.append(f"{job.name} {share:.0%}")
-    running = f"; {', '.join(shown[:workers])}" if shown else ""
-    return f"{len(over)} of {len(jobs)} done, {_left(total, done, passed, workers)}{running}"
+    """At the pace so far, from the finished share of each job, `before` this command and now."""
+    cost = {job.name: expected_seconds(job) for job in jobs}
+    total = sum(cost[name] * (1 - share) for name, share in before.items())
+    done = sum(cost[name] * (shares[name] - share) for name, share in before.items())
+    return _left(total, done, passed, workers)
 
 
 def _left(total: float, done: float, passed: float, workers: int) -> str:
@@ -179,9 +187,14 @@ def _left(total: float, done: float, passed: float, workers: int) -> str:
 
 
 def _share(job: Job, options: Options) -> float:
-    """The finished share of its iterations, from its folder."""
-    found = manifest.finished(options.runs / job.domain / job.name)
-    return len(found) / job.configuration.iterations
+    """The finished share of its updates, from its folder."""
+    folder, config = options.runs / job.domain / job.name, job.configuration
+    found = len(manifest.finished(folder))
+    try:
+        round = manifest.updates(folder) / config.training.updates
+    except StoreError:  # gone since, with the end of its round; what is damaged fails in the job
+        round = 0.0
+    return min((found + round * config.plan.per_round) / config.iterations, 1.0)
 
 
 def expected_seconds(job: Job) -> float:

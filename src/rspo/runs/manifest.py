@@ -55,6 +55,15 @@ def finished(path: Path) -> list[str]:
     return [name for name in store.names(home) if name.isdecimal()] if store.exists(home) else []
 
 
+def updates(path: Path) -> int:
+    """How many updates the checkpoint of the current round has behind it; 0 without one."""
+    source = path / "checkpoint.safetensors"
+    if not store.exists(source):
+        return 0
+    _, metadata = store.read_arrays(source)
+    return len(store.unpack_json(metadata.get("rspo", ""), source)["rows"][0])
+
+
 def pictures(path: Path) -> list[Path]:
     """The pictures of a finished run."""
     names = store.names(path, links=True)
