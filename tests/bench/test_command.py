@@ -4,6 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -136,6 +137,18 @@ def test_methods_that_are_not_there_yet_are_left_out(monkeypatch: pytest.MonkeyP
     assert said[0].startswith(
         "Left out, because this version of rspo does not have them: no-switch"
     )
+
+
+def test_an_interrupted_bench_says_how_to_continue(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run_bench", stop)
+    with pytest.raises(KeyboardInterrupt):
+        cli.bench([NAME, "--out", str(tmp_path), "--runs", str(tmp_path)])
+    assert "the same command continues" in capsys.readouterr().err
 
 
 def test_the_time_left_is_that_of_the_pace_so_far() -> None:

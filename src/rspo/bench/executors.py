@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rspo.bench.jobs import RECORD
+from rspo.core import interrupt
 from rspo.core.devices import cores
-from rspo.core.interrupt import CODE
 from rspo.runs import store
 
 Task = Mapping[str, Any]
@@ -56,6 +56,7 @@ class Processes:
                     if waiting and slot not in running:
                         running[slot] = _Process(waiting.popleft(), _core(slot))
                 time.sleep(TICK)
+                interrupt.check()
                 for slot, process in list(running.items()):
                     if (code := process.handle.poll()) is None:
                         continue
@@ -96,7 +97,7 @@ def error_of(task: Task, code: int, said: Sequence[str]) -> str | None:
     """What went wrong with a job, from its exit code and output."""
     if code == 0 and store.exists(Path(task["folder"]) / RECORD):
         return None
-    if code == CODE:
+    if code == interrupt.CODE:
         return "It was interrupted."
     lines = [line.strip() for line in said if line.strip()]
     while lines and (lines[-1].startswith("For simplicity, JAX") or set(lines[-1]) == {"-"}):

@@ -19,6 +19,7 @@ from typing import Any
 
 from rspo.bench.executors import Ended, Task, error_of, start
 from rspo.bench.jobs import RECORD
+from rspo.core import interrupt
 from rspo.errors import InputError, RspoError
 from rspo.runs import store
 from rspo.runs.parcel import Files, packed, unpack
@@ -55,6 +56,7 @@ class Ray:
         try:
             while running:
                 done, _ = ray.wait(list(running), num_returns=1, timeout=WAIT)
+                interrupt.check()
                 for reference in done:
                     yield Ended(running.pop(reference), self._error(reference))
                 yield None

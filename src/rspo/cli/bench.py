@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -91,7 +91,8 @@ def bench(arguments: list[str]) -> int:
     _check_folder(options.out, "--out")
     if not options.tables:
         _check_folder(options.runs, "--runs")
-    return _failures(command.run_bench(options.name, chosen, chosen_executor, _say))
+    with _stopped():
+        return _failures(command.run_bench(options.name, chosen, chosen_executor, _say))
 
 
 def several_seeds(config: "Config", options: Any) -> int:
@@ -104,10 +105,24 @@ def several_seeds(config: "Config", options: Any) -> int:
     chosen = executor(options.executor, options.jobs, options.address, options.gather)
     home = options.out or Path("runs")
     _check_folder(home, "--out")
-    page, failed = discover_seeds(config, options.seeds, home, chosen, _say)
+    with _stopped():
+        page, failed = discover_seeds(config, options.seeds, home, chosen, _say)
     if page is not None:
         print(f"Compared in {page}: open it in a browser")
     return _failures(failed)
+
+
+@contextlib.contextmanager
+def _stopped() -> Iterator[None]:
+    """After Ctrl-C let jobs save their runs, and say what is left behind."""
+    from rspo.core import interrupt
+
+    try:
+        with interrupt.deferred(_say):
+            yield
+    except KeyboardInterrupt:
+        _say("Stopped: finished runs and checkpoints are kept, the same command continues.")
+        raise
 
 
 def _failures(sentences: Sequence[str]) -> int:
