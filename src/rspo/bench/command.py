@@ -25,7 +25,7 @@ SPOKEN = 15.0  # seconds between progress lines
 # Approximate training steps per second on one core, for `--list` and the first estimate of the
 # time left; by environment where those of a domain differ.
 SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3}
-ROBOTS = {"half-cheetah": 12e3, "hopper": 7e3, "walker2d": 5e3, "humanoid": 2.5e3}
+ROBOTS = {"half-cheetah": 18e3, "hopper": 13e3, "walker2d": 12e3, "humanoid": 4.4e3}
 MAPS = {"2m_vs_1z": 12e3, "2c_vs_64zg": 6.7e3}
 START = 30.0  # seconds of a job before and after training: loading, compiling, judging, drawing
 
