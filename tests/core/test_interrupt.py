@@ -48,7 +48,8 @@ def handlers_are_left_as_they_were():
 def test_it_is_noted_and_obeyed_where_it_is_safe() -> None:
     said = []
     with interrupt.deferred(said.append):
-        assert not interrupt.asked()
+        with interrupt.deferred(print):  # adds nothing, and takes nothing away
+            assert not interrupt.asked()
         interrupt.check()
         interrupt_me()
         deadline = time.monotonic() + 10

@@ -116,10 +116,13 @@ def own_process() -> None:
 @contextlib.contextmanager
 def deferred(say: Callable[[str], None]) -> Iterator[None]:
     """Within this context there is something to keep. In a process that is not ours only Ctrl-C is
-    handled, only on the main thread, and only where it would raise KeyboardInterrupt."""
+    handled, only on the main thread, and only where it would raise KeyboardInterrupt. Inside
+    another such context this one adds nothing."""
     global _watch
+    nested = _watch is not None and _watch.say is not None
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if threading.current_thread() is not threading.main_thread() or not (_watch or usual):
+    elsewhere = threading.current_thread() is not threading.main_thread()
+    if nested or elsewhere or not (_watch or usual):
         yield
         return
     watch = _watch = _watch or _Watch(("SIGINT",), own=False)
