@@ -134,16 +134,17 @@ SMAC_BENCHES = (
     ),
     Bench(
         name="smac-diversity",
-        title="StarCraft: Population Diversity on 2c_vs_64zg",
-        shows="Population Diversity beside the number of strategies, on one map",
-        rows=tuple(row for row in SMAC_ROWS if row.method in ("rspo", "pg", "pbt-ce", "dvd")),
+        title="StarCraft: Population Diversity",
+        shows="Population Diversity beside the number of strategies",
+        rows=SMAC_ROWS,
         columns=(
             Column(
                 "Population Diversity",
                 "2c_vs_64zg",
                 diversity,
                 {"rspo": 1.0, "pg": 0.981, "pbt-ce": 1.0, "dvd": 1.0},
-                digits=3,
+                digits=4,
+                group="2c_vs_64zg",
                 ranked=False,
             ),
             Column(
@@ -152,15 +153,17 @@ SMAC_BENCHES = (
                 ways_to_win,
                 {"rspo": 4.0, "pg": 1.0, "pbt-ce": 2.0, "dvd": 3.0},
                 digits=1,
+                group="2c_vs_64zg, strategies",
             ),
+            Column("Population Diversity", "2m_vs_1z", diversity, digits=4, group="2m_vs_1z"),
         ),
         seeds=SEEDS,
         figure=figures.bars,
         note=(
             "By the authors' recipe for robots, on whole episodes (docs/diversity.md). The paper's "
-            "numbers are of another kernel, DvD's on log-probabilities, on states that it does not "
-            "give, so the two scores do not compare. Its other table has 2 strategies of PG on "
-            "this map."
+            "numbers, of 2c_vs_64zg alone, are of another kernel, DvD's on log-probabilities, on "
+            "states that it does not give, so the two scores do not compare. Its other table has "
+            "2 strategies of PG on that map."
         ),
         quick=SMAC_QUICK,
     ),
