@@ -140,16 +140,11 @@ def _run(
             publish(bench, options, lambda _: None)  # what is left out is said once, at the end
         if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
             spoken = time.monotonic()
-            shares = {
-                name: 1.0 if name in over else _share(by_name[name], options) for name in before
-            }
+            shares = {job.name: _share(job, options) for job in jobs} | dict.fromkeys(over, 1.0)
             left = _time_left(jobs, before, shares, executor.workers, spoken - began)
             running = [f"{name} {share:.0%}" for name, share in shares.items() if 0 < share < 1]
-            say(
-                "; ".join(
-                    [f"{len(over)} of {len(jobs)} done, {left}", *running[: executor.workers]]
-                )
-            )
+            parts = [f"{len(over)} of {len(jobs)} done, {left}", *running[: executor.workers]]
+            say("; ".join(parts))
     return failed
 
 
