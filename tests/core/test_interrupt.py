@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,6 +31,22 @@ LARGE = ("discover", "four-goals-easy", "--ppo.batch", "2000000", "--ppo.updates
 
 def interrupt_me() -> None:
     os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture
+def later():
+    """Do something so many seconds from now; not at all once the test has ended, since a signal
+    would hit the next one."""
+    timers = []
+
+    def start(seconds: float, act: Callable[[], object] = interrupt_me) -> None:
+        timers.append(threading.Timer(seconds, act))
+        timers[-1].start()
+
+    yield start
+    for timer in timers:
+        timer.cancel()
+        timer.join()
 
 
 @pytest.fixture(autouse=True)
@@ -63,11 +80,11 @@ def test_it_is_noted_and_obeyed_where_it_is_safe() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_said_while_the_main_thread_is_deep_in_compiled_code() -> None:
+def test_it_is_said_while_the_main_thread_is_deep_in_compiled_code(later) -> None:
     """Where Python's own handlers must wait until it returns."""
     said = []
     with interrupt.deferred(lambda words: said.append(time.monotonic())):
-        threading.Timer(0.1, interrupt_me).start()
+        later(0.1)
         x = jax.numpy.ones((2000, 2000))
         jax.block_until_ready(jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda i, y: y @ x, x))(x))
         returned = time.monotonic()
@@ -75,11 +92,11 @@ def test_it_is_said_while_the_main_thread_is_deep_in_compiled_code() -> None:
     assert returned - said[0] > 0.1
 
 
-def test_waiting_for_others_ends() -> None:
+def test_waiting_for_others_ends(later) -> None:
     stop = threading.Event()
     with interrupt.deferred(print), ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(stop.wait, 60), pool.submit(int)]
-        threading.Timer(0.2, interrupt_me).start()
+        later(0.2)
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             interrupt.results(futures)
@@ -190,9 +207,10 @@ def test_one_after_the_last_look_is_not_forgotten_either() -> None:
 
 
 @pytest.mark.slow
-def test_players_end_with_the_run() -> None:
-    threading.Timer(8.0, interrupt_me).start()
-    ppo = {"updates": 10**6, "batch": 5000}
+def test_players_end_with_the_run(later) -> None:
+    later(8.0)
+    # Else a quick machine ends the run first: CartPole is soon learned.
+    ppo = {"updates": 10**6, "batch": 5000, "settled": 0}
     archive = rspo.discover("gym:CartPole-v1", quiet=True, iterations=1, ppo=ppo)
     assert archive.interrupted
     gc.collect()
@@ -203,20 +221,18 @@ def test_players_end_with_the_run() -> None:
 
 
 @pytest.mark.slow
-def test_the_second_one_raises_in_a_process_that_is_not_ours() -> None:
+def test_the_second_one_raises_in_a_process_that_is_not_ours(later) -> None:
     """A notebook goes on."""
-    threading.Timer(0.1, interrupt_me).start()
-    threading.Timer(0.3, interrupt_me).start()  # the same one: a wrapper passed it on as well
-    threading.Timer(
-        4.0, interrupt_me
-    ).start()  # late enough to be a second one on a busy machine too
+    later(0.1)
+    later(0.3)  # the same one: a wrapper passed it on as well
+    later(4.0)  # late enough to be a second one on a busy machine too
     began = time.monotonic()
     with interrupt.deferred(lambda words: None), pytest.raises(KeyboardInterrupt):
         time.sleep(60)
     assert 3.9 < time.monotonic() - began < 50
 
 
-def test_a_signal_that_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_that_is_lost_is_sent_again(later, monkeypatch: pytest.MonkeyPatch) -> None:
     send, sent = interrupt._signal_main, []
 
     def lose_one() -> None:
@@ -225,11 +241,11 @@ def test_a_signal_that_is_lost_is_sent_again(monkeypatch: pytest.MonkeyPatch) ->
             send()
 
     monkeypatch.setattr(interrupt, "_signal_main", lose_one)
-    threading.Timer(0.1, interrupt_me).start()
+    later(0.1)
     began = time.monotonic()
     with interrupt.deferred(lambda words: None):
         assert interrupt._watch is not None
-        threading.Timer(1.5, interrupt._watch._hear).start()  # the main thread does not notice
+        later(1.5, interrupt._watch._hear)  # the main thread does not notice
         with pytest.raises(KeyboardInterrupt):
             time.sleep(20)
     assert time.monotonic() - began < 15
