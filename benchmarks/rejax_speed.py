@@ -107,10 +107,14 @@ def markdown(data: dict[str, Any]) -> str:
         "",
         "Same game (rspo's own, in JAX), network, batch and epochs. In rspo an episode that ends "
         "early stands still until the horizon, and its remaining steps are trained on too; rejax "
-        "starts the next episode. Ratios are taken within each repetition, and then their median.",
+        "starts the next episode. *Game steps* leave the standing still out, at its share in these "
+        "updates; over a whole iteration about half of the steps are game steps ([speed](speed.md)), "
+        "and the ratio is about half. Ratios are taken within each repetition, and then their "
+        "median.",
         "",
-        "| game | rspo, steps/s | rejax, steps/s | ratio |",
-        "|---|---|---|---|",
+        "| game | rspo, steps/s | rejax, steps/s | ratio | game steps in these updates | ratio of "
+        "game steps |",
+        "|---|---|---|---|---|---|",
     ]
     for game in dict.fromkeys(entry["game"] for entry in data["rounds"]):
         speeds = {
@@ -121,10 +125,19 @@ def markdown(data: dict[str, Any]) -> str:
             ]
             for name in ("rspo", "rejax")
         }
+        live = median(
+            entry["live"]
+            for entry in data["rounds"]
+            if (entry["game"], entry["name"]) == (game, "rspo")
+        )
         ratios = [a / b for a, b in zip(speeds["rspo"], speeds["rejax"], strict=True)]
         cells = [f"{median(v):,.0f} ({min(v):,.0f} to {max(v):,.0f})" for v in speeds.values()]
-        ratio = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        lines.append(f"| {game} | {' | '.join(cells)} | {ratio} |")
+        all_steps, game_steps = (
+            f"{median(v):.2f} ({min(v):.2f} to {max(v):.2f})"
+            for v in (ratios, [ratio * live for ratio in ratios])
+        )
+        row = [game, *cells, all_steps, f"{live:.0%}", game_steps]
+        lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -27,6 +27,7 @@ def record(
         "seed": seed,
         "strategies": list(policies),
         "distinct": sum(one["status"] == "novel" for one in policies),
+        "config": {"ppo": {}},
         **known,
         **more,
     }

@@ -80,6 +80,11 @@ def test_a_row_that_the_paper_lacks_runs_only_if_it_is_asked_for() -> None:
     assert {job.variant for job in bench.jobs(methods=["rspo"])} == {""}
 
 
+def test_what_is_named_twice_runs_once() -> None:
+    jobs = BENCHES["point"].jobs(methods=["pg", "pg"], envs=["point", "point"], seeds=[1])
+    assert [job.name for job in jobs] == ["point-pg-seed1"]
+
+
 def test_a_method_stands_for_its_plain_row_or_for_all_variants() -> None:
     counted, alphas = BENCHES["escalation-count"], BENCHES["sensitivity-alpha"]
     assert {job.variant for job in counted.jobs(methods=["rspo"])} == {""}

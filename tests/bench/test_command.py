@@ -191,6 +191,9 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(catalogue.BENCHES)
     assert re.search(r"\(about .* min, \d+ runs\)$", lines[0])
+    assert cli.bench(["point", "--list", "--quick", "--methods", "pg"]) == 0
+    shows = catalogue.BENCHES["point"].shows
+    assert capsys.readouterr().out == f"{'point':26} {shows} (about 1 min, 1 run)\n"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,14 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
         ([], "needs a name"),
         (["four-goals-mode"], "Did you mean 'four-goals-modes'"),
         ([NAME, "--methods", "rsp"], "has no method 'rsp'. Did you mean 'rspo'"),
-        ([NAME, "--tables", "--methods", "rsp"], "has no method 'rsp'"),
+        (["four-goals-mode", "--list"], "Did you mean 'four-goals-modes'"),
+        ([NAME, "--list", "--seeds", "-1"], "--seeds has -1"),
+        ([NAME, "--tables", "--methods", "rspo"], "--methods is for what is run"),
+        ([NAME, "--tables", "--seeds", "100"], "--seeds is for what is run"),
+        ([NAME, "--tables", "--paper"], "--paper is for what is run"),
+        ([NAME, "--quick", "--steps", "100"], "--quick has steps of its own"),
+        ([NAME, "--seeds"], "--seeds needs a value"),
+        ([NAME, "--methods", "--quick"], "--methods needs a value"),
         ([NAME, "--envs", "hopper"], "has no environment 'hopper'. Allowed: four-goals-easy"),
         ([NAME, "--steps", "0"], "--steps is 0"),
         ([NAME, "--seeds", "-1"], "--seeds has -1"),
@@ -271,3 +281,8 @@ def test_what_is_for_another_executor_is_refused_for_several_seeds_too() -> None
 def test_a_log_is_for_one_seed() -> None:
     with pytest.raises(InputError, match="--log is for a run of one seed"):
         main.run(["discover", "four-goals-easy", "--seeds", "0", "1", "--log", "wandb"])
+
+
+def test_one_seed_beside_several_is_refused() -> None:
+    outcome = product.here("discover", "four-goals-easy", "--seeds", "0", "1", "--seed", "2")
+    product.assert_refused(outcome, "--seed is for one run and --seeds for several")

@@ -125,6 +125,27 @@ def test_records_are_lines_that_two_commands_can_add_to(tmp_path: Path) -> None:
     assert list(one.read().values()) == [run(0, 2), run(1, 3)]
 
 
+ADDING = """
+import json, sys
+from pathlib import Path
+from rspo.bench.records import Records
+_, path, record, place = sys.argv
+for number in range(20):
+    Records(Path(path)).add([json.loads(record) | {"job": f"{place}-{number}"}])
+"""
+
+
+def test_no_record_is_lost_when_several_commands_add_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "point.jsonl"
+    record = json.dumps(handmade.record("point", "pg", 0, handmade.policy("above")))
+    adding = [
+        subprocess.Popen([sys.executable, "-c", ADDING, path, record, place]) for place in "abcd"
+    ]
+    assert [process.wait() for process in adding] == [0] * 4
+    assert len(Records(path).read()) == 80
+    assert [found.name for found in tmp_path.iterdir()] == ["point.jsonl"]
+
+
 WHOLE = json.dumps(handmade.record("point", "pg", 0, handmade.policy("above")))
 
 
@@ -140,6 +161,9 @@ WHOLE = json.dumps(handmade.record("point", "pg", 0, handmade.policy("above")))
         WHOLE.replace('"stats": {}', '"stats": []').encode(),
         WHOLE.replace('"status"', '"state"').encode(),
         json.dumps(handmade.record("point", "pg", 0)).encode(),
+        (WHOLE[:-1] + ', "config": 5}').encode(),
+        (WHOLE[:-1] + ', "diversity": {"authors": {}}}').encode(),
+        WHOLE.replace('"env": "point"', '"env": "escalation"').encode(),  # has no pairs
     ],
 )
 def test_a_damaged_line_of_the_records_is_named_and_kept(line: bytes, tmp_path: Path) -> None:
@@ -166,9 +190,9 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_job_has_its_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "start", lambda task, output, core: None)
+    monkeypatch.setattr(executors, "start", lambda task, output: None)
     jobs = [dataclasses.replace(TINY, variant="alpha 0.6", seed=seed) for seed in (0, 1)]
-    logs = {executors._Process(task(job, tmp_path), None).log.name for job in jobs}
+    logs = {executors._Process(task(job, tmp_path)).log.name for job in jobs}
     assert logs == {f"{job.name}.log" for job in jobs}
 
 
@@ -212,6 +236,8 @@ def test_a_killed_process_is_begun_again_and_an_orphan_ends(tmp_path: Path) -> N
         next(events)
     frame = events.gi_frame  # type: ignore[attr-defined]
     pid = next(iter(frame.f_locals["running"].values())).handle.pid
+    # Not bound to a core: a second bench on this machine would bind its job to the same one.
+    assert os.sched_getaffinity(pid) == os.sched_getaffinity(0)
     os.kill(pid, signal.SIGKILL)
     ended = [event for event in events if event is not None]
     assert [event.error for event in ended] == [None]

@@ -16,6 +16,7 @@ import pytest
 
 import product
 from rspo.bench import jobs as bench_jobs
+from rspo.bench import ray_executor
 from rspo.bench.executors import ONE_CORE
 from rspo.bench.jobs import Job, task
 from rspo.bench.ray_executor import Keeper, Ray
@@ -73,6 +74,36 @@ def test_where_nothing_answers_is_said_at_once(start: str) -> None:
         address = f"{start}127.0.0.1:{closed.getsockname()[1]}"
         with pytest.raises(InputError, match=f"no Ray cluster at {address}: nothing answers"):
             Ray(address)
+
+
+def test_a_killed_job_is_restarted_on_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, begun = task(TINY, tmp_path), list[int]()
+
+    def process(task: Any, output: int) -> subprocess.Popen[bytes]:
+        begun.append(len(begun))
+        script = "kill -9 $$" if len(begun) <= deaths else f"echo done; touch {folder}/bench.json"
+        return subprocess.Popen(["sh", "-c", script], stdout=output)
+
+    monkeypatch.setattr(ray_executor, "start", process)
+    (folder := Path(work["folder"])).mkdir()
+    deaths = 2
+    assert ray_executor._job(work, None, 1.0) is None
+    assert len(begun) == 3
+    deaths = 9
+    said = "Its process was killed by signal 9, as when memory runs out."
+    assert ray_executor._job(work, None, 1.0) == said
+    assert len(begun) == 6
+
+
+def test_a_run_that_stayed_on_its_node_is_not_done(tmp_path: Path) -> None:
+    work = task(TINY, tmp_path)
+    assert "`--gather store`" in (ray_executor._absent(work) or "")
+    Path(work["folder"]).mkdir()
+    assert "`--gather store`" in (ray_executor._absent(work) or "")
+    (Path(work["folder"]) / "bench.json").write_text("{}")
+    assert ray_executor._absent(work) is None
 
 
 # ---- a cluster
@@ -178,6 +209,19 @@ def test_nothing_is_lost_with_a_worker_or_a_node(
 
     for work in (tasks[0], sent):
         assert _alone(work, tmp_path / "alone") == _timeless(Path(work["folder"]))
+
+
+@pytest.mark.slow
+def test_discover_runs_seeds_on_a_cluster(
+    cluster: tuple[str, list[subprocess.Popen[bytes]]], tmp_path: Path
+) -> None:
+    address, _ = cluster
+    where = ("--executor", "ray", "--address", address, "--out", tmp_path)
+    done = product.rspo(*product.DISCOVER, "--seeds", "0", "1", *where, RAY_DEDUP_LOGS="0")
+    assert done.code == 0, done
+    assert "2 runs compared" in (tmp_path / "comparison.html").read_text()
+    for seed in (0, 1):
+        assert (tmp_path / f"four-goals-easy-rspo-seed{seed}" / "report.html").is_file()
 
 
 def _events(events: Iterator[Any], condition: Callable[[], bool]) -> list[Any]:

@@ -90,14 +90,7 @@ def _run_missing(bench: Bench, options: Options, executor: Executor, say: Say) -
 def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
     """The jobs of a bench selected by the options, without those that this version of rspo
     lacks."""
-    jobs = bench.jobs(
-        methods=options.methods,
-        envs=options.envs,
-        seeds=options.seeds,
-        steps=options.steps,
-        paper=options.paper,
-        quick=options.quick,
-    )
+    jobs = _asked(bench, options)
     lacking = dict.fromkeys(
         name
         for job in jobs
@@ -110,6 +103,17 @@ def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
     if not jobs:
         raise InputError(f"{bench.name}: nothing is left to run of what was asked for.")
     return jobs
+
+
+def _asked(bench: Bench, options: Options) -> list[Job]:
+    return bench.jobs(
+        methods=options.methods,
+        envs=options.envs,
+        seeds=options.seeds,
+        steps=options.steps,
+        paper=options.paper,
+        quick=options.quick,
+    )
 
 
 def _done(job: Job, options: Options, say: Say) -> bool:
@@ -246,12 +250,15 @@ def _records(domain: str, options: Options) -> Records:
     return Records(options.out / f"{domain}{'-quick' * options.quick}.jsonl")
 
 
-def listing(workers: int) -> list[tuple[str, str, str]]:
-    """Name, what it shows, and its cost on this many cores."""
+def listing(name: str, options: Options, workers: int) -> list[tuple[str, str, str]]:
+    """Name, what it shows, and the cost of what is asked for on this many cores, of one bench or
+    by default of all."""
     rows = []
-    for bench in BENCHES.values():
-        jobs = [job for job in bench.jobs() if available(job.env, job.method)]
-        seconds = sum(map(expected_seconds, jobs)) / workers
-        cost = f"about {clock(seconds)}, {len(jobs)} runs" if jobs else "cannot run yet"
+    for bench in [bench_named(name)] if name else BENCHES.values():
+        jobs = [job for job in _asked(bench, options) if available(job.env, job.method)]
+        each = [expected_seconds(job) for job in jobs]
+        seconds = max([sum(each) / workers, *each])
+        runs = counted(len(jobs), "run")
+        cost = f"about {clock(seconds)}, {runs}" if jobs else "nothing of what is asked for"
         rows.append((bench.name, bench.shows, cost))
     return rows

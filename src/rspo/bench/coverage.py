@@ -1,10 +1,12 @@
 """Which runs a table has and lacks, in words: seeds that settings were chosen on, seeds that the
-bench would not run by itself, and what is not run yet."""
+bench would not run by itself, how long they trained where that differs, runs without a number or
+without their settings, and what is not run yet."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rspo.bench.record import Record
-from rspo.bench.results import TUNED, settings_of
+from rspo.bench.results import PAPER, TUNED, settings_of
 from rspo.bench.tables import Bench, Row
 
 HELD_OUT = 100  # settings were chosen on seeds below it, and benches run others
@@ -22,6 +24,57 @@ def remarks(bench: Bench, records: Sequence[Record]) -> list[str]:
         ),
         *_sentence("Of seeds that are run only if asked for", bench, records, more),
     ]
+
+
+def lengths(bench: Bench, records: Sequence[Record]) -> list[str]:
+    """How many steps each policy trained for, where that is not the same for all."""
+    told = []
+    for env in bench.envs:
+        own = [record for record in records if record["env"] == env]
+        usual = Counter(record["steps"] for record in own).most_common(1)
+        others: dict[int, list[str]] = {}
+        for record in own:
+            if record["steps"] != usual[0][0]:
+                others.setdefault(record["steps"], []).append(_title(bench, record))
+        if others:
+            each = [
+                f"{_millions(steps)} of {', '.join(dict.fromkeys(names))}"
+                for steps, names in sorted(others.items())
+            ]
+            told.append(f"{_millions(usual[0][0])} in {env}, but {', '.join(each)}")
+    return [f"Million steps of each policy: {'; '.join(told)}."] if told else []
+
+
+def _title(bench: Bench, record: Record) -> str:
+    row = next(row for row in bench.rows if row.made(record))
+    return row.name + " with the paper's settings" * (settings_of(record) == PAPER)
+
+
+def _millions(steps: int) -> str:
+    return f"{steps / 1e6:.2f}"
+
+
+def old(bench: Bench, records: Sequence[Record]) -> list[str]:
+    """Runs that nobody can compare with today's settings."""
+    nameless = [record for record in records if "ppo" not in record.get("config", {})]
+    every = lambda row, done: done
+    start = "Run before settings were recorded, so that they may differ from today's"
+    return list(_sentence(start, bench, nameless, every))
+
+
+def unknown(bench: Bench, records: Sequence[Record]) -> list[str]:
+    """The runs without one of the numbers: they are older than it, or had nothing to count."""
+    found: dict[str, list[str]] = {}
+    for env in bench.envs:
+        columns = [column for column in bench.columns if column.env == env]
+        for row in bench.rows:
+            own = [record for record in records if row.made(record) and record["env"] == env]
+            lacking = {c.title: [r["seed"] for r in own if c.value(r) is None] for c in columns}
+            for seeds in {spans(seeds): None for seeds in lacking.values() if seeds}:
+                titles = [title for title, those in lacking.items() if spans(those) == seeds]
+                what = "a number" if len(titles) == len(columns) else " and ".join(titles)
+                found.setdefault(what, []).append(f"{row.name} in {env} ({seeds})")
+    return [f"Run, but without {what}: {', '.join(runs)}." for what, runs in found.items()]
 
 
 def missing(bench: Bench, records: Sequence[Record]) -> list[str]:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -42,7 +43,7 @@ class Executor(Protocol):
 
 
 class Processes:
-    """One process per job, pinned to a core, with its output in a log beside its run folder."""
+    """One process of one thread per job, with its output in a log beside its run folder."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or cores()
@@ -54,7 +55,7 @@ class Processes:
             while waiting or running:
                 for slot in range(self.workers):
                     if waiting and slot not in running:
-                        running[slot] = _Process(waiting.popleft(), _core(slot))
+                        running[slot] = _Process(waiting.popleft())
                 time.sleep(TICK)
                 interrupt.check()
                 for slot, process in list(running.items()):
@@ -77,7 +78,7 @@ class Processes:
                 process.close()
 
 
-def start(task: Task, output: Any, core: int | None = None) -> subprocess.Popen[bytes]:
+def start(task: Task, output: Any) -> subprocess.Popen[bytes]:
     """Start the process of a job, which ends when its standard input is closed."""
     handle = subprocess.Popen(
         [sys.executable, "-m", "rspo.bench.work"],
@@ -88,7 +89,7 @@ def start(task: Task, output: Any, core: int | None = None) -> subprocess.Popen[
     )
     assert handle.stdin is not None
     with contextlib.suppress(BrokenPipeError):  # it is already dead, as its exit code will show
-        handle.stdin.write(json.dumps({**task, "core": core}).encode() + b"\n")
+        handle.stdin.write(json.dumps(dict(task)).encode() + b"\n")
         handle.stdin.flush()
     return handle
 
@@ -99,6 +100,9 @@ def error_of(task: Task, code: int, said: Sequence[str]) -> str | None:
         return None
     if code == interrupt.CODE:
         return "It was interrupted."
+    if code < 0:
+        hint = ", as when memory runs out" * (-code == signal.SIGKILL)
+        return f"Its process was killed by signal {-code}{hint}."
     lines = [line.strip() for line in said if line.strip()]
     while lines and (lines[-1].startswith("For simplicity, JAX") or set(lines[-1]) == {"-"}):
         lines.pop()  # JAX's note on its own frames, below the error
@@ -106,12 +110,12 @@ def error_of(task: Task, code: int, said: Sequence[str]) -> str | None:
 
 
 class _Process:
-    def __init__(self, task: Task, core: int | None) -> None:
+    def __init__(self, task: Task) -> None:
         self.task = task
         self.log = Path(f"{task['folder']}.log")  # a name may contain dots
         store.make_folder(self.log.parent)
         with store.appending(self.log) as log:
-            self.handle = start(task, log, core)
+            self.handle = start(task, log)
 
     def close(self) -> None:
         with contextlib.suppress(BrokenPipeError):
@@ -122,11 +126,3 @@ class _Process:
         lines = store.read(self.log, store.METRICS).decode(errors="replace").split("\n")
         said = error_of(self.task, code, lines)
         return said and f"{said} (all of it: {self.log})"
-
-
-def _core(slot: int) -> int | None:
-    """The core to pin a job to, where the system supports it."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    usable = sorted(os.sched_getaffinity(0))
-    return usable[slot % len(usable)]

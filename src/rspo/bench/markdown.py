@@ -1,5 +1,6 @@
 """A bench as Markdown: the numbers beside the paper's, whether the ranking agrees, every run."""
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from rspo.bench import coverage
@@ -21,7 +22,10 @@ from rspo.bench.tables import Bench, Column, PaperNumber, Row
 QUICK = "**Quick version: a few steps of training only. Its numbers mean nothing.**"
 TOO_FEW = "Too few of the methods that the paper has numbers for are done to tell."
 NO_ORDER = "The paper prints no numbers of two methods here that could be ranked."
-CHANCE = "What may be chance: a method has a single seed, or the 95 % intervals of the two overlap."
+CHANCE = (
+    "Two methods are compared on the seeds that both have. What may be chance: that is a single "
+    "seed, or the 95 % intervals of the two overlap."
+)
 NOTHING = "Nothing is done yet."
 WIDEST = 150  # characters of a table that fit side by side on a page
 SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
@@ -36,9 +40,10 @@ def page(bench: Bench, records: Sequence[Record], command: str, *, quick: bool) 
     """The whole file."""
     parts = [f"# {bench.title}{' (quick version)' * quick}", ""]
     parts += [QUICK, ""] * quick
-    parts += [f"Made by `{command}`: {bench.shows}.", ""]
+    parts += [f"Made by {_commands(bench, records, command)}: {bench.shows}.", ""]
     parts += [bench.note, ""] * bool(bench.note)
-    parts += [line for remark in coverage.remarks(bench, records) for line in (remark, "")]
+    for told in (coverage.remarks, coverage.lengths, coverage.old, coverage.unknown):
+        parts += [line for remark in told(bench, records) for line in (remark, "")]
     parts += _tables(bench, records)
     parts += _summary(bench, records)
     parts += ["## Does the ranking agree with the paper?", "", *verdict(bench, records), ""]
@@ -46,6 +51,21 @@ def page(bench: Bench, records: Sequence[Record], command: str, *, quick: bool) 
         parts += [bench.details(bench, records), ""]
     parts += [line for remark in coverage.missing(bench, records) for line in (remark, "")]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _commands(bench: Bench, records: Sequence[Record], command: str) -> str:
+    """Those that run everything that the tables have, but for seeds."""
+    theirs = [record for record in records if settings_of(record) == PAPER]
+    rows = {
+        "--methods": [row for row in bench.rows if row.extra and any(map(row.made, records))],
+        "--paper --methods": [row for row in bench.rows if any(map(row.made, theirs))],
+    }
+    said = [
+        " ".join([command, flags, *(shlex.quote(row.key) for row in chosen)])
+        for flags, chosen in rows.items()
+        if chosen
+    ]
+    return " and ".join(f"`{one}`" for one in [command, *said])
 
 
 def _tables(bench: Bench, records: Sequence[Record]) -> Iterator[str]:

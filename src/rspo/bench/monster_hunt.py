@@ -157,15 +157,17 @@ WHY = (
 )
 
 
-def _accepted(record: Record, part: slice) -> float | None:
-    """The mean acceptance in a part of the iteration after Apple."""
+def _accepted(record: Record, part: float = 1.0) -> float | None:
+    """The mean acceptance in the last part of the iteration after Apple, by default in all of
+    it."""
     curve = record.get("after_apple")
     if not curve or "accepted" not in curve:
         return None
-    return float(np.mean(curve["accepted"][part]))
+    steps, accepted = np.array(curve["steps"]), np.array(curve["accepted"])
+    return float(accepted[steps > (1 - part) * steps[-1]].mean())
 
 
-LAST = slice(-10, None)
+LAST = 0.1
 
 
 def _rises(record: Record) -> bool | None:
@@ -231,7 +233,7 @@ BENCHES = (
         shows="whether intrinsic rewards help a policy to get away from an earlier one",
         rows=(RSPO, NO_INTRINSIC),
         columns=(
-            Column("whole iteration", ENV, partial(_accepted, part=slice(None)), digits=3),
+            Column("whole iteration", ENV, _accepted, digits=3),
             Column("last tenth of it", ENV, partial(_accepted, part=LAST), digits=3),
         ),
         seeds=SEEDS,

@@ -51,7 +51,8 @@ WINS = {
     "2c_vs_64zg": (100.0, 84.4, 96.9, 100.0, 87.5, 100.0),
     "2m_vs_1z": (100.0, 100.0, 100.0, 100.0),
 }
-STRATEGIES = {
+COMPARED = 4  # policies of each method in the paper's table; more are trained on 2c_vs_64zg
+STRATEGIES = {  # SMERL's are of the text
     "rspo": (4.0, 4.0),
     "pg": (2.0, 2.0),
     "dipg": (2.0, 2.0),
@@ -75,8 +76,9 @@ WON = "won"  # statistic of a descriptor: the share of episodes that were won
 
 
 def ways_to_win(record: Record) -> float:
-    """How many strategies with a name of their own."""
-    names = {policy["descriptor"] for _, policy in that_count(record)}
+    """How many strategies with a name of their own the first four policies have."""
+    counted = [policy for iteration, policy in that_count(record) if iteration <= COMPARED]
+    names = {policy["descriptor"] for policy in counted}
     return float(len(names - {DEFEAT, OTHER}))
 
 
@@ -104,10 +106,11 @@ SMAC_BENCHES = (
             "In a simulation of the two maps, not in StarCraft II: names are given by rules, where "
             "the paper's authors looked at replays. A policy counts if greedy and sampled episodes "
             "have one name, which defeats and other ways to win do not, and it is not judged a "
-            "failure. The paper counts 4 policies of RSPO in 4 iterations, and finds six on "
-            "2c_vs_64zg in six."
+            "failure. As in the paper the first four policies count; it finds six on 2c_vs_64zg in "
+            "six."
         ),
         details=every_name("map", "strategies"),
+        drawn="tracks",
         quick=SMAC_QUICK,
     ),
     Bench(
@@ -148,7 +151,7 @@ SMAC_BENCHES = (
                 ranked=False,
             ),
             Column(
-                "strategies",
+                "count",
                 "2c_vs_64zg",
                 ways_to_win,
                 {"rspo": 4.0, "pg": 1.0, "pbt-ce": 2.0, "dvd": 3.0},

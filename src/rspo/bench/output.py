@@ -6,11 +6,13 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from rspo.bench import figures, markdown
 from rspo.bench.pixels import png
 from rspo.bench.record import Record
 from rspo.bench.results import cells, paper_mean
+from rspo.bench.strips import strips
 from rspo.bench.tables import Bench, domain_of
 from rspo.report.bench import bench_page
 from rspo.runs import store
@@ -25,6 +27,7 @@ def write(
     pictures = {"": bench.figure(bench, records)}
     if (profiles := figures.profiles(bench, records)) is not None:
         pictures["-profiles"] = profiles
+    pictures |= {f"-{env}": strip for env, strip in strips(bench, records, runs).items()}
     page = bench_page(
         bench.title + " (quick version)" * quick,
         text,
@@ -69,4 +72,4 @@ def table(bench: Bench, records: Sequence[Record]) -> str:
 def _report(record: Record, runs: Path, beside: Path) -> str | None:
     """Where the report of a run is, as seen from the page; None if the run is elsewhere."""
     path = runs / domain_of(record["env"]) / record["job"] / "report.html"
-    return os.path.relpath(path, beside) if store.exists(path) else None
+    return quote(os.path.relpath(path, beside)) if store.exists(path) else None

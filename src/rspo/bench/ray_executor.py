@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rspo.bench.executors import Ended, Task, error_of, start
+from rspo.bench.executors import DEATHS, Ended, Task, error_of, start
 from rspo.bench.jobs import RECORD
 from rspo.core import interrupt
 from rspo.errors import InputError, RspoError
@@ -58,7 +58,8 @@ class Ray:
                 done, _ = ray.wait(list(running), num_returns=1, timeout=WAIT)
                 interrupt.check()
                 for reference in done:
-                    yield Ended(running.pop(reference), self._error(reference))
+                    ended = running.pop(reference)
+                    yield Ended(ended, self._error(reference) or _absent(ended))
                 yield None
         finally:
             for reference in running:
@@ -79,6 +80,17 @@ class Ray:
         except self.ray.exceptions.RayError as error:
             return f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
         return said
+
+
+def _absent(task: Task) -> str | None:
+    """A node has finished the job: is its record here too?"""
+    folder = Path(task["folder"])
+    if folder.is_dir() and RECORD in store.names(folder):  # listed, so that a network looks anew
+        return None
+    return (
+        f"It is finished on its node, but {folder} on this machine has no record of it. Give a "
+        "folder that all nodes share, or add `--gather store`."
+    )
 
 
 def _check_answers(address: str) -> None:
@@ -120,15 +132,18 @@ def _job(task: dict[str, Any], keeper: Any, every: float) -> str | None:
 
 
 def _here(task: dict[str, Any]) -> str | None:
-    """In a separate process, as without Ray: it dies with the worker, and its output is sent back
-    to the driver."""
-    process = start(task, subprocess.PIPE)
-    assert process.stdout is not None
-    said: deque[str] = deque(maxlen=20)
-    for line in process.stdout:
-        said.append(line.decode(errors="replace").rstrip())
-        print(f"{task['name']}: {said[-1]}", flush=True)
-    return error_of(task, process.wait(), said)
+    """In a separate process, as without Ray: it dies with the worker, its output is sent back to
+    the driver, and it is restarted if it was killed."""
+    for _ in range(1 + DEATHS):
+        said: deque[str] = deque(maxlen=20)
+        with start(task, subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                said.append(line.decode(errors="replace").rstrip())
+                print(f"{task['name']}: {said[-1]}", flush=True)
+        if (code := process.wait()) >= 0:
+            break
+    return error_of(task, code, said)
 
 
 def _away(task: dict[str, Any], keeper: Any, every: float) -> str | None:

@@ -22,6 +22,13 @@ KINDS: dict[str, type | tuple[type, ...]] = {
     "steps": int,
     "strategies": list,
 }
+OWN: dict[str, type | tuple[type, ...]] = {  # of some domains, or of newer records
+    "config": dict,
+    "pairs": list,
+    "diversity": dict,
+    "second": (dict, type(None)),
+    "after_apple": (dict, type(None)),
+}
 POLICY: dict[str, type | tuple[type, ...]] = {
     "status": str,
     "descriptor": (str, type(None)),
@@ -39,6 +46,11 @@ def is_record(found: Any) -> bool:
         _has(found, KINDS)
         and found["strategies"] != []
         and all(_has(policy, POLICY) for policy in found["strategies"])
+        and _has(found, {name: kind for name, kind in OWN.items() if name in found})
+        and all(
+            _has(score, {"value": (int, float)}) for score in found.get("diversity", {}).values()
+        )
+        and (found["env"] != "escalation" or _has(found, {"pairs": OWN["pairs"]}))
     )
 
 
@@ -49,8 +61,8 @@ def _has(found: Any, kinds: dict[str, type | tuple[type, ...]]) -> bool:
 
 
 class Records:
-    """One file. Two commands may add to it: each rereads it before writing, and a record lost in a
-    race is still in its run folder."""
+    """One file. Several commands may add to it: one after the other, each rereads it before
+    writing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,10 +93,11 @@ class Records:
 
     def add(self, new: Iterable[Record]) -> None:
         """Add records, sorted by name, so that diffs are minimal."""
-        records = self.read() | {record["job"]: record for record in new}
-        lines = [json.dumps(records[name]) + "\n" for name in sorted(records)]
         store.make_folder(self.path.parent)
-        store.write(self.path, "".join(lines).encode())
+        with store.alone(self.path):
+            records = self.read() | {record["job"]: record for record in new}
+            lines = [json.dumps(records[name]) + "\n" for name in sorted(records)]
+            store.write(self.path, "".join(lines).encode())
 
 
 def why_not(record: Record, job: Job) -> str | None:

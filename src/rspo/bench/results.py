@@ -1,7 +1,7 @@
 """The numbers of a bench, one per run and column, and their aggregates."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -23,6 +23,12 @@ class Cell:
     settings: str
     seeds: tuple[int, ...]
     values: tuple[float, ...]
+
+    def of(self, seeds: Collection[int]) -> "Cell":
+        """The same of these seeds alone."""
+        pairs = zip(self.seeds, self.values, strict=True)
+        kept = [(seed, value) for seed, value in pairs if seed in seeds]
+        return replace(self, seeds=tuple(s for s, _ in kept), values=tuple(v for _, v in kept))
 
     @property
     def mean(self) -> float:
@@ -134,21 +140,29 @@ def _ordered(column: Column, made: Sequence[Cell]) -> str | None:
         printed = [c for c in made if c.row.key in column.paper]
         return _ticked(column, [(c, paper_mean(column.paper[c.row.key])) for c in printed])
     own = {c.row.key: c for c in made}
-    pairs = [(own[a], sign, own[b]) for a, sign, b in stated(column) if {a, b} <= own.keys()]
+    both = [(a, b, sign) for a, sign, b in stated(column) if {a, b} <= own.keys()]
+    pairs = [(*_of_common_seeds(own[a], own[b]), sign) for a, b, sign in both]
     title = " ".join(filter(None, (column.group, column.title)))
-    ranked = [pair for pair in pairs if pair[1] != "="]
+    ranked = [pair for pair in pairs if pair[2] != "="]
     if ranked:
         return f"{title}: {_compared(ranked)}."
-    even = [f"{a.row.name} and {b.row.name} are equal there{_apart(a, b)}" for a, _, b in pairs]
+    even = [f"{a.row.name} and {b.row.name} are equal there{_apart(a, b)}" for a, b, _ in pairs]
     return f"{title}: {', '.join(even)}." if even else None
 
 
-def _compared(pairs: Sequence[tuple[Cell, str, Cell]]) -> str:
+def _of_common_seeds(one: Cell, two: Cell) -> tuple[Cell, Cell]:
+    """The two, each of the seeds that both have, if there are any: others were often added to one
+    method alone, and with fewer policies."""
+    common = set(one.seeds) & set(two.seeds)
+    return (one.of(common), two.of(common)) if common else (one, two)
+
+
+def _compared(pairs: Sequence[tuple[Cell, Cell, str]]) -> str:
     """How many pairs are in the paper's order, and which are not."""
     same, tied, other, chance = 0, 0, [], 0
-    for one, sign, two in pairs:
+    for one, two, sign in pairs:
         higher, equal = one.mean > two.mean, one.mean == two.mean
-        chance += not equal and may_be_chance(one, two)
+        chance += may_be_chance(one, two)
         if higher == (sign == ">"):
             same += 1
         elif equal:
@@ -171,9 +185,11 @@ def _compared(pairs: Sequence[tuple[Cell, str, Cell]]) -> str:
 
 def may_be_chance(one: Cell, two: Cell) -> bool:
     """Whether nobody can tell which is above the other: one has a single seed, or their intervals
-    overlap."""
+    overlap. Equal on every one of several seeds is no chance."""
     if one.interval is None or two.interval is None:
         return True
+    if one.values == two.values:
+        return False
     return one.interval[0] <= two.interval[1] and two.interval[0] <= one.interval[1]
 
 

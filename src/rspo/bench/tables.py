@@ -100,6 +100,9 @@ class Bench:
     """What a reader of the table must know."""
     details: Callable[["Bench", Sequence[Record]], str] | None = None
     """More Markdown below the table."""
+    drawn: str = ""
+    """What a run folder calls the pictures of its strategies, such as "gait" of `000-gait.svg`, if
+    the paper shows them."""
     claims: tuple[Claim, ...] = ()
     """Answered beside the ranking."""
     ceiling: float | None = None
@@ -143,7 +146,7 @@ class Bench:
         return [
             self._job(row, env, seed, steps, paper, quick)
             for seed in chosen
-            for env in envs or self.envs
+            for env in dict.fromkeys(envs or self.envs)
             for row in rows
             if (seeds or seed in (row.seeds or self.seeds)) and env in (row.envs or self.envs)
         ]

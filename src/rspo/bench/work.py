@@ -19,8 +19,6 @@ from rspo.errors import RspoError
 def main() -> NoReturn:
     interrupt.own_process()
     task = json.loads(sys.stdin.readline())
-    if (core := task.get("core")) is not None and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {core})
     threading.Thread(target=_watch, name="rspo-parent", daemon=True).start()
     from rspo.bench.jobs import carry_out
 

@@ -5,6 +5,7 @@ import io
 import re
 import types
 import typing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,6 +17,7 @@ from rspo.text import shorten
 
 T = TypeVar("T")
 
+LISTS = ("--seeds", "--methods", "--envs")
 LONGEST = 4200  # characters of a flag with its value; the longest path has 4096
 IN_OUR_WORDS = (
     (
@@ -85,6 +87,9 @@ def parse(
                 f"{shorten(repr(word), 60)} is longer than any option. `{prog} {help}` explains "
                 "all options."
             )
+    for word, after in pairwise([*arguments, "--"]):
+        if word in LISTS and after.startswith("--"):  # tyro would take none for all
+            raise InputError(f"{word} needs a value. `{prog} {help}` explains all options.")
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), REGISTRY:

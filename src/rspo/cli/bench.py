@@ -62,20 +62,15 @@ def bench(arguments: list[str]) -> int:
     options = parse(BenchCommand, arguments, "rspo bench")
     from rspo.bench import command
 
-    if options.list:
-        for name, shows, cost in command.listing(workers(options.jobs)):
-            print(f"{name:26} {shows} ({cost})")
-        return 0
-    if not options.name:
+    if not options.name and not options.list:
         raise InputError(
             "rspo bench needs a name, such as `rspo bench four-goals-modes --quick`; `rspo bench "
             "--list` shows them all."
         )
     _check(options)
-    if options.steps is not None and not 1 <= options.steps <= 10**12:
-        raise InputError(f"--steps is {options.steps}, but it must be from 1 to {10**12}.")
-    bench = command.bench_named(options.name)
-    command.check_names(bench, options.methods, options.envs)
+    _check_use(options)
+    if options.name:
+        command.check_names(command.bench_named(options.name), options.methods, options.envs)
     chosen = command.Options(
         options.methods,
         options.envs,
@@ -87,6 +82,10 @@ def bench(arguments: list[str]) -> int:
         options.out,
         options.runs,
     )
+    if options.list:
+        for name, shows, cost in command.listing(options.name, chosen, workers(options.jobs)):
+            print(f"{name:26} {shows} ({cost})")
+        return 0
     chosen_executor = executor(options.executor, options.jobs, options.address, options.gather)
     _check_folder(options.out, "--out")
     if not options.tables:
@@ -163,6 +162,28 @@ def _check(options: Any) -> None:
         raise InputError("--address is for `--executor ray`: add that, or leave the address out.")
     if options.gather != "shared":
         raise InputError("--gather is for `--executor ray`: add that, or leave it out.")
+
+
+def _check_use(options: BenchCommand) -> None:
+    """Refuse flags that would change nothing."""
+    if options.steps is not None and not 1 <= options.steps <= 10**12:
+        raise InputError(f"--steps is {options.steps}, but it must be from 1 to {10**12}.")
+    if options.quick and options.steps is not None:
+        raise InputError("--quick has steps of its own: leave --steps or --quick out.")
+    chosen = {
+        "--methods": options.methods,
+        "--envs": options.envs,
+        "--seeds": options.seeds,
+        "--paper": options.paper,
+        "--jobs": options.jobs is not None,
+        "--executor": options.executor != "local",
+    }
+    flag = next((flag for flag, given in chosen.items() if given), None)
+    if options.tables and flag is not None:
+        raise InputError(
+            f"{flag} is for what is run, but --tables runs nothing and writes all that is done: "
+            "leave one of them out."
+        )
 
 
 def _check_folder(folder: Path, flag: str) -> None:

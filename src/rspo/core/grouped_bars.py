@@ -65,13 +65,14 @@ def _panel(groups: Groups, names: Sequence[str], wide: float) -> list[str]:
 
 def _bar(x: float, y: Callable[[float], float], bar: Bar, colour: int, said: str) -> str:
     top, base = sorted((y(bar.value), y(0.0)))
+    tall = max(base - top, 1.0)  # a value of 0 is a line on the axis
     drawn = svg.element(
         "rect",
         svg.title(f"{said}: {charts.short(bar.value)}"),
         x=x + 1,
-        y=top,
+        y=top if bar.value < 0 else base - tall,
         width=THICK - 2,
-        height=max(base - top, 1.0),
+        height=tall,
         **_look(colour),
     )
     if bar.interval is None:

@@ -1,6 +1,7 @@
 """The page of a bench: its figure, its tables, and links to the reports of its runs."""
 
 import base64
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -57,4 +58,5 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _plain(line: str) -> str:
-    return line.replace("**", "").replace("`", "")
+    """Without emphasis; an asterisk after a word, as in L*, or alone is none."""
+    return re.sub(r"(?<!\w)(\*\*?)(?=\S)([^*]*\S)\1", r"\2", line.replace("`", ""))

@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import portalocker
 import safetensors
 import safetensors.numpy
+from portalocker import LockFlags
+from portalocker.exceptions import LockException
 
 from rspo.errors import InputError, RspoError
 
@@ -74,6 +77,34 @@ def open_lock(path: Path) -> int:
     """A handle of a file, created if it does not exist."""
     with _explained(path):
         return _open(path, os.O_RDWR | os.O_CREAT)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Make others that ask for the same file wait, so that none of them replaces it meanwhile."""
+    while (handle := _hold(path)) is None:
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _hold(path: Path) -> int | None:
+    """A locked handle of a file, created if it does not exist; None if whoever held it before has
+    replaced it, so that the lock is on a file that is gone."""
+    handle = open_lock(path)
+    try:
+        portalocker.lock(handle, LockFlags.EXCLUSIVE)
+        if path.exists() and os.path.samestat(os.fstat(handle), os.stat(path)):
+            return handle
+    except BaseException as error:
+        os.close(handle)
+        if isinstance(error, LockException):
+            raise StoreError(f"Cannot lock {path}: {error}.") from error
+        raise
+    os.close(handle)
+    return None
 
 
 @contextlib.contextmanager
