@@ -95,7 +95,7 @@ class RSPO(Method):
         "point": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
         "robots": {"method": {"lambda_b": 1.0, "streams": "grouped"}},
         # What the paper's 0.9 accepts beside a good policy leaps and falls (docs/experiments.md).
-        "hopper": {"measure": {"alpha": 0.5}},
+        "hopper": {"measure": {"alpha": 0.5}, "method": {"switch": "smooth"}},
         "skirmish": {"method": {"streams": "grouped"}},
         # With the paper's 0.5 and no cap a few odd steps pass the filter.
         "2m_vs_1z": {
