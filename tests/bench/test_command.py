@@ -63,6 +63,7 @@ def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> N
     assert failed == ["four-goals-easy-pg-seed100: It broke."]
     assert len(broken.ran) == 2
     assert any(re.search(r"1 of 2 done, about \d+ min left", line) for line in said)
+    assert any(line.startswith("1 of 2 done, 1 failed, ") for line in said)
 
     whole = InProcess()
     assert command.run_bench(NAME, options, whole, said.append) == []
@@ -165,6 +166,13 @@ def test_the_time_left_does_not_count_what_was_done_before() -> None:
         jobs, {half.name: 0.5, done.name: 0.0}, {half.name: 0.75, done.name: 1.0}, 1, passed=50.0
     )
     assert left == "about 1 min left"  # five quarters of a job took 50 s, one quarter is left
+
+
+def test_the_time_left_does_not_count_what_failed() -> None:
+    jobs = [Job("four-goals-easy", "pg", seed, domain="four-goals") for seed in (0, 1)]
+    good, _ = jobs
+    left = command._time_left(jobs, {good.name: 0.0}, {good.name: 0.1}, 1, passed=600.0)
+    assert left == "about 1 h 30 min left"
 
 
 @pytest.mark.parametrize(

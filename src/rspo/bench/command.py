@@ -139,15 +139,20 @@ def _run(
     began = time.monotonic()
     for event in executor.run(tasks):
         if isinstance(event, Ended):
-            over.add(event.task["name"])
-            _keep(event, by_name[event.task["name"]], options, failed, say)
+            name = event.task["name"]
+            _keep(event, by_name[name], options, failed, say)
+            if event.error is None:
+                over.add(name)
+            else:
+                before.pop(name)  # what it would have taken says nothing about the others
             publish(bench, options, lambda _: None)  # what is left out is said once, at the end
         if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
             spoken = time.monotonic()
             shares = {job.name: _share(job, options) for job in jobs} | dict.fromkeys(over, 1.0)
             left = _time_left(jobs, before, shares, executor.workers, spoken - began)
-            running = [f"{name} {share:.0%}" for name, share in shares.items() if 0 < share < 1]
-            parts = [f"{len(over)} of {len(jobs)} done, {left}", *running[: executor.workers]]
+            running = [f"{name} {shares[name]:.0%}" for name in before if 0 < shares[name] < 1]
+            lost = f", {len(failed)} failed" * bool(failed)
+            parts = [f"{len(over)} of {len(jobs)} done{lost}, {left}", *running[: executor.workers]]
             say("; ".join(parts))
     return failed
 
@@ -169,8 +174,9 @@ def _time_left(
     workers: int,
     passed: float,
 ) -> str:
-    """At the pace so far, from the finished share of each job, `before` this command and now."""
-    cost = {job.name: expected_seconds(job) for job in jobs}
+    """At the pace so far, from the finished share of each job, `before` this command and now;
+    without those that failed, which `before` does not have."""
+    cost = {job.name: expected_seconds(job) for job in jobs if job.name in before}
     total = sum(cost[name] * (1 - share) for name, share in before.items())
     done = sum(cost[name] * (shares[name] - share) for name, share in before.items())
     return _left(total, done, passed, workers)
