@@ -17,6 +17,7 @@ from rspo.bench.records import Records
 from rspo.cli import bench as cli
 from rspo.cli import main
 from rspo.errors import InputError
+from rspo.runs.store import StoreError
 
 NAME = "four-goals-modes"
 
@@ -63,7 +64,7 @@ def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> N
     assert failed == ["four-goals-easy-pg-seed100: It broke."]
     assert len(broken.ran) == 2
     assert any(re.search(r"1 of 2 done, about \d+ min left", line) for line in said)
-    assert any(line.startswith("1 of 2 done, 1 failed, ") for line in said)
+    assert "1 of 2 done, 1 failed" in said
 
     whole = InProcess()
     assert command.run_bench(NAME, options, whole, said.append) == []
@@ -71,7 +72,7 @@ def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> N
     names = {path.name for path in options.out.iterdir()}
     made = {f"{NAME}.{suffix}" for suffix in ("md", "csv", "svg", "png", "html")}
     made |= {f"{NAME}-profiles.svg", f"{NAME}-profiles.png"}
-    assert names == made | {"four-goals.jsonl"}
+    assert names == made | {"four-goals.jsonl", ".four-goals.jsonl.lock"}
     assert (options.out / f"{NAME}.png").read_bytes().startswith(b"\x89PNG")
     page = (options.out / f"{NAME}.html").read_text()
     link = re.search(r'href="([^"]*rspo-seed100/report.html)"', page)
@@ -202,6 +203,29 @@ def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[
     assert cli.bench(["point", "--list", "--quick", "--methods", "pg"]) == 0
     shows = catalogue.BENCHES["point"].shows
     assert capsys.readouterr().out == f"{'point':26} {shows} (about 1 min, 1 run)\n"
+    assert cli.bench(["--list", "--paper"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert list(lines) == list(catalogue.BENCHES)
+    assert "(The paper has no settings for point: leave --paper out." in lines.pop("point")
+    assert [
+        line for line in lines.values() if not re.search(r"\(about .*, \d+ runs?\)$", line)
+    ] == []
+
+
+def test_a_damaged_picture_of_one_run_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def damaged(*_: object) -> NoReturn:
+        raise StoreError("000-gait.svg is damaged")
+
+    monkeypatch.setattr(command, "publish", damaged)
+    options = command.Options(
+        methods=("pg", "rspo"), seeds=(100,), out=tmp_path / "results", runs=tmp_path / "runs"
+    )
+    executor = InProcess(bad="")  # all of them, for a start
+    with pytest.raises(StoreError, match="is damaged"):
+        command.run_bench("point", options, executor, lambda _: None)
+    assert len(executor.ran) == 2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from rspo.bench.results import agreement, cell, summed_up
 from rspo.bench.tables import Bench, Claim, Column, Order, Row
 from rspo.core.grouped_bars import Bar, grouped_bars
 from rspo.report.bench import blocks
-from rspo.runs.store import StoreError
+from rspo.runs.store import StoreError, pack_json
 
 best = lambda run: float(run["strategies"][0]["return_mean"])
 BENCH = Bench(
@@ -126,13 +126,13 @@ def test_other_seeds_than_the_benchs_and_those_not_run_are_named() -> None:
 
 def test_other_steps_than_most_and_settings_nobody_kept_are_named() -> None:
     page = lambda *more: markdown.page(BENCH, [*RECORDS, *more], "rspo bench", quick=False)
-    assert "Million steps" not in page()
+    assert "Steps of each policy" not in page()
     assert "settings were recorded" not in page()
     long = run("easy", "rspo", 102, 1.0, steps=2_560_000, paper=True, config={})
     told = page(long, run("hard", "pg", 103, 1.0, steps=1_000_000))
     assert (
-        "Million steps of each policy: 0.50 in four-goals-easy, but 2.56 of RSPO with the paper's "
-        "settings; 0.50 in four-goals-hard, but 1.00 of PG." in told
+        "Steps of each policy: 500,000 in four-goals-easy, but 2,560,000 of RSPO with the paper's "
+        "settings; 500,000 in four-goals-hard, but 1,000,000 of PG." in told
     )
     assert "may differ from today's: RSPO in four-goals-easy (102)." in told
 
@@ -174,6 +174,8 @@ def test_strategies_that_a_run_has_drawn_stand_below_each_other(tmp_path: Path) 
     drawn = tmp_path / "four-goals" / RECORDS[1]["job"] / "000-tracks.svg"
     drawn.parent.mkdir(parents=True)
     drawn.write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 300 200"></svg>')
+    assert names() == usual  # the run in the folder is not finished
+    (drawn.parent / "bench.json").write_bytes(pack_json(RECORDS[1]))
     assert names() == usual | {"returns-four-goals-easy.svg"}
     root = ElementTree.parse(tmp_path / "returns-four-goals-easy.svg").getroot()
     assert root.get("viewBox") == "0 0 300 240"
@@ -185,6 +187,8 @@ def test_strategies_that_a_run_has_drawn_stand_below_each_other(tmp_path: Path) 
     drawn.write_text("half")
     with pytest.raises(StoreError, match=r"000-tracks\.svg is damaged"):
         made()
+    (drawn.parent / "bench.json").write_bytes(pack_json(RECORDS[1] | {"steps": 7}))
+    assert names() == usual  # it holds another run than the table's
 
 
 def test_a_quick_version_says_so() -> None:

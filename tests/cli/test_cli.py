@@ -59,6 +59,10 @@ def test_list() -> None:
     names = [line.split()[0] for line in outcome.out.splitlines() if line.startswith("  ")]
     others = ["gym:ID", "pettingzoo:MODULE", "smac:MAP", "mypackage.module:make_env"]
     assert names == [*ENVIRONMENTS.summaries(), *others, *METHODS.summaries()]
+    outcome = here("list", "--methods")
+    assert (outcome.code, outcome.err) == (0, "")
+    names = [line.split()[0] for line in outcome.out.splitlines() if line.startswith("  ")]
+    assert set(METHODS.summaries()) <= set(names)
 
 
 def test_the_program_is_installed_under_its_name() -> None:

@@ -45,6 +45,11 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it, nothing cleans up after it."""
 
 
+def lock(path: Path) -> None:
+    with store.locked(path, wait=False):
+        pass
+
+
 @pytest.fixture
 def changes(tmp_path: Path) -> Iterator[Changes]:
     """Counts what is changed below `tmp_path`; a test sets `then`."""
@@ -344,7 +349,7 @@ def test_only_files_are_read_written_and_locked(
         store.read_json,
         store.read_arrays,
         lambda p: store.write(p, b"new"),
-        store.open_lock,
+        lock,
     ):
         with pytest.raises(InputError, match=f"file is {kind}, but only a file is allowed there"):
             act(path)
@@ -353,7 +358,7 @@ def test_only_files_are_read_written_and_locked(
 
 
 def test_a_device_is_refused() -> None:
-    for act in (store.read, lambda p: store.write(p, b"new"), store.open_lock):
+    for act in (store.read, lambda p: store.write(p, b"new"), lock):
         with pytest.raises(InputError, match="/dev/null is a device"):
             act(Path("/dev/null"))
 
@@ -378,7 +383,7 @@ def test_a_link_put_there_after_the_first_look_is_refused(
     path = tmp_path / "file"
     make_link(path)
     monkeypatch.setattr(store, "_mode", lambda path, links=False: stat.S_IFREG)
-    for act in (store.read, store.open_lock):
+    for act in (store.read, lock):
         with pytest.raises(InputError, match="Too many levels of symbolic links"):
             act(path)
 

@@ -1,5 +1,6 @@
 """`rspo bench`: run what is not done yet, keep a record of each run, and write the tables."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from rspo.bench.jobs import Job, finished, task
 from rspo.bench.record import Record
 from rspo.bench.records import Records, otherwise, why_not
 from rspo.bench.tables import Bench, domain_of
-from rspo.errors import InputError, suggestion
+from rspo.errors import InputError, RspoError, suggestion
 from rspo.presets import TASKS
 from rspo.registry import METHODS
 from rspo.runs import manifest
@@ -145,15 +146,17 @@ def _run(
                 over.add(name)
             else:
                 before.pop(name)  # what it would have taken says nothing about the others
-            publish(bench, options, lambda _: None)  # what is left out is said once, at the end
+            with contextlib.suppress(RspoError):  # said at the end, and stops none of the runs
+                publish(bench, options, lambda _: None)
         if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
             spoken = time.monotonic()
             shares = {job.name: _share(job, options) for job in jobs} | dict.fromkeys(over, 1.0)
             left = _time_left(jobs, before, shares, executor.workers, spoken - began)
             running = [f"{name} {shares[name]:.0%}" for name in before if 0 < shares[name] < 1]
             lost = f", {len(failed)} failed" * bool(failed)
-            parts = [f"{len(over)} of {len(jobs)} done{lost}, {left}", *running[: executor.workers]]
-            say("; ".join(parts))
+            left = f", {left}" * (len(over) + len(failed) < len(jobs))
+            done = f"{len(over)} of {len(jobs)} done{lost}{left}"
+            say("; ".join([done, *running[: executor.workers]]))
     return failed
 
 
@@ -262,9 +265,16 @@ def listing(name: str, options: Options, workers: int) -> list[tuple[str, str, s
     rows = []
     for bench in [bench_named(name)] if name else BENCHES.values():
         jobs = [job for job in _asked(bench, options) if available(job.env, job.method)]
-        each = [expected_seconds(job) for job in jobs]
-        seconds = max([sum(each) / workers, *each])
-        runs = counted(len(jobs), "run")
-        cost = f"about {clock(seconds)}, {runs}" if jobs else "nothing of what is asked for"
+        try:
+            cost = _cost([expected_seconds(job) for job in jobs], workers)
+        except InputError as error:  # such as --paper, where the paper has no settings
+            cost = str(error)
         rows.append((bench.name, bench.shows, cost))
     return rows
+
+
+def _cost(each: Sequence[float], workers: int) -> str:
+    if not each:
+        return "nothing of what is asked for"
+    seconds = max(sum(each) / workers, *each)
+    return f"about {clock(seconds)}, {counted(len(each), 'run')}"

@@ -38,20 +38,16 @@ def lengths(bench: Bench, records: Sequence[Record]) -> list[str]:
                 others.setdefault(record["steps"], []).append(_title(bench, record))
         if others:
             each = [
-                f"{_millions(steps)} of {', '.join(dict.fromkeys(names))}"
+                f"{steps:,} of {', '.join(dict.fromkeys(names))}"
                 for steps, names in sorted(others.items())
             ]
-            told.append(f"{_millions(usual[0][0])} in {env}, but {', '.join(each)}")
-    return [f"Million steps of each policy: {'; '.join(told)}."] if told else []
+            told.append(f"{usual[0][0]:,} in {env}, but {', '.join(each)}")
+    return [f"Steps of each policy: {'; '.join(told)}."] if told else []
 
 
 def _title(bench: Bench, record: Record) -> str:
     row = next(row for row in bench.rows if row.made(record))
     return row.name + " with the paper's settings" * (settings_of(record) == PAPER)
-
-
-def _millions(steps: int) -> str:
-    return f"{steps / 1e6:.2f}"
 
 
 def old(bench: Bench, records: Sequence[Record]) -> list[str]:
@@ -67,13 +63,17 @@ def unknown(bench: Bench, records: Sequence[Record]) -> list[str]:
     found: dict[str, list[str]] = {}
     for env in bench.envs:
         columns = [column for column in bench.columns if column.env == env]
+        kinds: dict[str, list[Record]] = {}
         for row in bench.rows:
-            own = [record for record in records if row.made(record) and record["env"] == env]
+            for record in records:
+                if row.made(record) and record["env"] == env:
+                    kinds.setdefault(_title(bench, record), []).append(record)
+        for title, own in kinds.items():
             lacking = {c.title: [r["seed"] for r in own if c.value(r) is None] for c in columns}
             for seeds in {spans(seeds): None for seeds in lacking.values() if seeds}:
-                titles = [title for title, those in lacking.items() if spans(those) == seeds]
-                what = "a number" if len(titles) == len(columns) else " and ".join(titles)
-                found.setdefault(what, []).append(f"{row.name} in {env} ({seeds})")
+                without = [column for column, those in lacking.items() if spans(those) == seeds]
+                what = "a number" if len(without) == len(columns) else " and ".join(without)
+                found.setdefault(what, []).append(f"{title} in {env} ({seeds})")
     return [f"Run, but without {what}: {', '.join(runs)}." for what, runs in found.items()]
 
 
@@ -104,7 +104,7 @@ def own_seeds(bench: Bench, row: Row) -> tuple[int, ...]:
 def spans(seeds: Iterable[int]) -> str:
     """Such as "100, 105 to 114"."""
     parts: list[list[int]] = []
-    for seed in sorted(seeds):
+    for seed in sorted(set(seeds)):
         if parts and seed == parts[-1][-1] + 1:
             parts[-1].append(seed)
         else:

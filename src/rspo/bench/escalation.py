@@ -22,6 +22,7 @@ RETURN_MEASURE = {
     "measure": {"of": "return", "alpha": 0.14, "least": 2.0},
     "method": {
         "paid": "end",
+        "streams": "grouped",
         "rejected": "zero",
         "switch": "hard",
         "lambda_b": 0.0,

@@ -22,10 +22,8 @@ from rspo.bench.tables import Bench, Column, PaperNumber, Row
 QUICK = "**Quick version: a few steps of training only. Its numbers mean nothing.**"
 TOO_FEW = "Too few of the methods that the paper has numbers for are done to tell."
 NO_ORDER = "The paper prints no numbers of two methods here that could be ranked."
-CHANCE = (
-    "Two methods are compared on the seeds that both have. What may be chance: that is a single "
-    "seed, or the 95 % intervals of the two overlap."
-)
+COMMON = "Two methods are compared on the seeds that both have, or on all if they share none."
+CHANCE = "What may be chance: that is a single seed, or the 95 % intervals of the two overlap."
 NOTHING = "Nothing is done yet."
 WIDEST = 150  # characters of a table that fit side by side on a page
 SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
@@ -56,8 +54,9 @@ def page(bench: Bench, records: Sequence[Record], command: str, *, quick: bool) 
 def _commands(bench: Bench, records: Sequence[Record], command: str) -> str:
     """Those that run everything that the tables have, but for seeds."""
     theirs = [record for record in records if settings_of(record) == PAPER]
+    ours = [record for record in records if settings_of(record) == TUNED]
     rows = {
-        "--methods": [row for row in bench.rows if row.extra and any(map(row.made, records))],
+        "--methods": [row for row in bench.rows if row.extra and any(map(row.made, ours))],
         "--paper --methods": [row for row in bench.rows if any(map(row.made, theirs))],
     }
     said = [
@@ -202,8 +201,9 @@ def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
     ]
     if not ranked:
         ranked = [TOO_FEW if any(c.ranked and stated(c) for c in bench.columns) else NO_ORDER]
-    elif any("may be chance" in line for line in ranked):
-        ranked += ["", CHANCE]
+    elif any(c.ranked and c.kind != "found" for c in bench.columns):
+        said = [COMMON, CHANCE] if any("may be chance" in line for line in ranked) else [COMMON]
+        ranked += ["", " ".join(said)]
     answered = [
         f"- {line} with the {SETTINGS[of]}."
         for of in (TUNED, PAPER)

@@ -72,4 +72,6 @@ def table(bench: Bench, records: Sequence[Record]) -> str:
 def _report(record: Record, runs: Path, beside: Path) -> str | None:
     """Where the report of a run is, as seen from the page; None if the run is elsewhere."""
     path = runs / domain_of(record["env"]) / record["job"] / "report.html"
-    return quote(os.path.relpath(path, beside)) if store.exists(path) else None
+    if not store.exists(path):
+        return None
+    return quote(os.fsencode(Path(os.path.relpath(path, beside)).as_posix()))

@@ -7,6 +7,7 @@ through Ray's object store to the machine that started it, and from there to the
 is retried on. Ray's own messages are pickles: a cluster must be trusted.
 """
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -136,7 +137,8 @@ def _here(task: dict[str, Any]) -> str | None:
     the driver, and it is restarted if it was killed."""
     for _ in range(1 + DEATHS):
         said: deque[str] = deque(maxlen=20)
-        with start(task, subprocess.PIPE) as process:
+        # Closing the pipe of a process that is already dead fails; its exit code says more.
+        with contextlib.suppress(BrokenPipeError), start(task, subprocess.PIPE) as process:
             assert process.stdout is not None
             for line in process.stdout:
                 said.append(line.decode(errors="replace").rstrip())

@@ -94,7 +94,8 @@ class Records:
     def add(self, new: Iterable[Record]) -> None:
         """Add records, sorted by name, so that diffs are minimal."""
         store.make_folder(self.path.parent)
-        with store.alone(self.path):
+        # A file of its own: the other one is replaced, which no system does to a file that is held.
+        with store.locked(self.path.with_name(f".{self.path.name}.lock"), wait=True):
             records = self.read() | {record["job"]: record for record in new}
             lines = [json.dumps(records[name]) + "\n" for name in sorted(records)]
             store.write(self.path, "".join(lines).encode())

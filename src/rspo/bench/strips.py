@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rspo.bench.jobs import finished
 from rspo.bench.record import Record
 from rspo.bench.results import TUNED, settings_of
 from rspo.bench.tables import Bench, domain_of
@@ -32,8 +33,10 @@ def strips(bench: Bench, records: Sequence[Record], runs: Path) -> dict[str, str
 
 
 def _drawn(bench: Bench, run: Record, runs: Path) -> list[bytes]:
-    """The pictures of all its strategies, or none."""
+    """The pictures of all its strategies, or none; a folder may hold another run by that name."""
     folder = runs / domain_of(run["env"]) / run["job"]
+    if finished(folder) != run:
+        return []
     paths = [folder / f"{i:03d}-{bench.drawn}.svg" for i in range(len(run["strategies"]))]
     return [_picture(path) for path in paths] if all(map(store.exists, paths)) else []
 

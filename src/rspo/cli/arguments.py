@@ -5,6 +5,7 @@ import io
 import re
 import types
 import typing
+from collections.abc import Collection
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,7 +18,6 @@ from rspo.text import shorten
 
 T = TypeVar("T")
 
-LISTS = ("--seeds", "--methods", "--envs")
 LONGEST = 4200  # characters of a flag with its value; the longest path has 4096
 IN_OUR_WORDS = (
     (
@@ -78,9 +78,10 @@ def parse(
     default: T | None = None,
     *,
     help: str = "--help",
+    lists: Collection[str] = (),
 ) -> T:
-    """The parsed arguments; `default` fills in the rest, and `help` is the flag that explains all
-    of them."""
+    """The parsed arguments; `default` fills in the rest, `help` is the flag that explains all of
+    them, and `lists` take one value or more."""
     for word in arguments:
         if len(word) > LONGEST:  # tyro would take minutes to find similar options
             raise InputError(
@@ -88,7 +89,7 @@ def parse(
                 "all options."
             )
     for word, after in pairwise([*arguments, "--"]):
-        if word in LISTS and after.startswith("--"):  # tyro would take none for all
+        if word in lists and after.startswith("--"):  # tyro would take none for all
             raise InputError(f"{word} needs a value. `{prog} {help}` explains all options.")
     said = io.StringIO()
     try:

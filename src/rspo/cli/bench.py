@@ -59,7 +59,8 @@ class BenchCommand:
 
 def bench(arguments: list[str]) -> int:
     """Reproduce a table or figure of the paper."""
-    options = parse(BenchCommand, arguments, "rspo bench")
+    lists = ("--methods", "--envs", "--seeds")
+    options = parse(BenchCommand, arguments, "rspo bench", lists=lists)
     from rspo.bench import command
 
     if not options.name and not options.list:

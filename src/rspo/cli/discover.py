@@ -51,7 +51,9 @@ def read_discover(arguments: list[str]) -> tuple["Config", Any]:
     if asked_for_help:
         print(_all_of_it(lambda: parse(kind, ["--help"], "rspo discover", kind(**fields))))
         sys.exit(0)
-    parsed = parse(kind, arguments, "rspo discover", kind(**fields), help="--help-all")
+    parsed = parse(
+        kind, arguments, "rspo discover", kind(**fields), help="--help-all", lists=("--seeds",)
+    )
     if parsed.seeds and _value_of("--seed", arguments) is not None:
         raise InputError("--seed is for one run and --seeds for several: leave one of them out.")
     config = Config(**{name: getattr(parsed, name) for name in fields})

@@ -21,7 +21,6 @@ import dataclasses
 import importlib.metadata
 import json
 import math
-import os
 import platform
 import shlex
 import sys
@@ -33,9 +32,7 @@ from typing import Any
 
 import jax
 import numpy as np
-import portalocker
-from portalocker import LockFlags
-from portalocker.exceptions import AlreadyLocked, LockException
+from portalocker.exceptions import AlreadyLocked
 
 from rspo import config as configuration
 from rspo.config import Config
@@ -145,27 +142,19 @@ class Run:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder for writing; the operating system releases it when the process ends,
-        however it ends."""
-        handle = store.open_lock(self.path / "lock")
-        try:
-            portalocker.lock(handle, LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
-        except AlreadyLocked as error:
-            os.close(handle)
-            raise InputError(
-                f"Another process is working on {self.path}. Wait for it to end, or choose another "
-                "folder with --out."
-            ) from error
-        except LockException as error:
-            os.close(handle)
-            raise StoreError(f"Cannot lock {self.path}: {error}.") from error
-        try:
+        """Lock the folder for writing."""
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(store.locked(self.path / "lock", wait=False))
+            except AlreadyLocked as error:
+                raise InputError(
+                    f"Another process is working on {self.path}. Wait for it to end, or choose "
+                    "another folder with --out."
+                ) from error
             store.sweep(self.path, links=True)
             readable(store.sweep, self.path / "strategies")
             self.clock.read()
             yield
-        finally:
-            os.close(handle)
 
     def load(self) -> Archive:
         """The strategies found so far."""

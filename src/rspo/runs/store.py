@@ -23,7 +23,7 @@ import portalocker
 import safetensors
 import safetensors.numpy
 from portalocker import LockFlags
-from portalocker.exceptions import LockException
+from portalocker.exceptions import AlreadyLocked, LockException
 
 from rspo.errors import InputError, RspoError
 
@@ -73,38 +73,24 @@ def read(path: Path, most: int = RECORD, *, links: bool = False) -> bytes:
     return data
 
 
-def open_lock(path: Path) -> int:
-    """A handle of a file, created if it does not exist."""
-    with _explained(path):
-        return _open(path, os.O_RDWR | os.O_CREAT)
-
-
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Make others that ask for the same file wait, so that none of them replaces it meanwhile."""
-    while (handle := _hold(path)) is None:
-        pass
+def locked(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock of a file that exists for it alone; the operating system releases it when the
+    process ends, however it ends. `wait` for another process that holds it, or raise
+    AlreadyLocked."""
+    with _explained(path):
+        handle = _open(path, os.O_RDWR | os.O_CREAT)
+    how = LockFlags.EXCLUSIVE if wait else LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
     try:
+        try:
+            portalocker.lock(handle, how)
+        except AlreadyLocked:
+            raise
+        except LockException as error:
+            raise StoreError(f"Cannot lock {path}: {error}.") from error
         yield
     finally:
         os.close(handle)
-
-
-def _hold(path: Path) -> int | None:
-    """A locked handle of a file, created if it does not exist; None if whoever held it before has
-    replaced it, so that the lock is on a file that is gone."""
-    handle = open_lock(path)
-    try:
-        portalocker.lock(handle, LockFlags.EXCLUSIVE)
-        if path.exists() and os.path.samestat(os.fstat(handle), os.stat(path)):
-            return handle
-    except BaseException as error:
-        os.close(handle)
-        if isinstance(error, LockException):
-            raise StoreError(f"Cannot lock {path}: {error}.") from error
-        raise
-    os.close(handle)
-    return None
 
 
 @contextlib.contextmanager
