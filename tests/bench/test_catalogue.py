@@ -80,6 +80,23 @@ def test_a_row_that_the_paper_lacks_runs_only_if_it_is_asked_for() -> None:
     assert {job.variant for job in bench.jobs(methods=["rspo"])} == {""}
 
 
+def test_an_environment_may_have_seeds_of_its_own() -> None:
+    bench = BENCHES["four-goals-modes"]
+    jobs = bench.jobs(methods=["pg"])
+    assert [(job.env, job.seed) for job in jobs[:4]] == [
+        ("four-goals-easy", 100),
+        ("four-goals-medium", 100),
+        ("four-goals-hard", 105),
+        ("four-goals-easy", 101),
+    ]
+    hard = [job.seed for job in jobs if job.env == "four-goals-hard"]
+    assert hard == [105, 106, 107, 108, 109]
+    quick = bench.jobs(methods=["pg"], envs=["four-goals-hard"], quick=True)
+    assert [job.seed for job in quick] == hard[: bench.quick.seeds]
+    (asked,) = bench.jobs(methods=["pg"], envs=["four-goals-hard"], seeds=[7])
+    assert asked.seed == 7
+
+
 def test_what_is_named_twice_runs_once() -> None:
     jobs = BENCHES["point"].jobs(methods=["pg", "pg"], envs=["point", "point"], seeds=[1])
     assert [job.name for job in jobs] == ["point-pg-seed1"]

@@ -14,9 +14,9 @@ HELD_OUT = 100  # settings were chosen on seeds below it, and benches run others
 
 def remarks(bench: Bench, records: Sequence[Record]) -> list[str]:
     """On the seeds that there are."""
-    low = lambda row, done: [seed for seed in done if seed < HELD_OUT]
-    more = lambda row, done: [
-        seed for seed in done if seed >= HELD_OUT and seed not in own_seeds(bench, row)
+    low = lambda row, env, done: [seed for seed in done if seed < HELD_OUT]
+    more = lambda row, env, done: [
+        seed for seed in done if seed >= HELD_OUT and seed not in bench.own_seeds(row, env)
     ]
     return [
         *_sentence(
@@ -53,7 +53,7 @@ def _title(bench: Bench, record: Record) -> str:
 def old(bench: Bench, records: Sequence[Record]) -> list[str]:
     """Runs that nobody can compare with today's settings."""
     nameless = [record for record in records if "ppo" not in record.get("config", {})]
-    every = lambda row, done: done
+    every = lambda row, env, done: done
     start = "Run before settings were recorded, so that they may differ from today's"
     return list(_sentence(start, bench, nameless, every))
 
@@ -88,17 +88,13 @@ def missing(bench: Bench, records: Sequence[Record]) -> list[str]:
             where = "" if len(envs) == len(all_envs) else f" in {', '.join(envs)}"
             lacking.append(row.name + where)
     whole = [record for record in tuned if not record["quick"]]  # a quick version has fewer seeds
-    rest = lambda row, done: [
-        seed for seed in own_seeds(bench, row) if not row.extra and seed not in done
+    rest = lambda row, env, done: [
+        seed for seed in bench.own_seeds(row, env) if not row.extra and seed not in done
     ]
     return [
         *[f"Not run yet: {'; '.join(lacking)}."] * bool(lacking),
         *_sentence("Of these more seeds are not run yet", bench, whole, rest),
     ]
-
-
-def own_seeds(bench: Bench, row: Row) -> tuple[int, ...]:
-    return row.seeds or bench.seeds
 
 
 def spans(seeds: Iterable[int]) -> str:
@@ -116,7 +112,7 @@ def _sentence(
     start: str,
     bench: Bench,
     records: Sequence[Record],
-    choose: Callable[[Row, list[int]], list[int]],
+    choose: Callable[[Row, str, list[int]], list[int]],
 ) -> Iterator[str]:
     """The rows that have runs and for which some seeds are chosen, those of the same seeds
     together."""
@@ -124,7 +120,7 @@ def _sentence(
     for env in bench.envs:
         for row in bench.rows:
             done = _done(row, env, records)
-            if done and (seeds := choose(row, done)):
+            if done and (seeds := choose(row, env, done)):
                 found.setdefault((env, spans(seeds)), []).append(row.name)
     told = [f"{', '.join(names)} in {env} ({seeds})" for (env, seeds), names in found.items()]
     if told:

@@ -42,7 +42,7 @@ ROWS = (
     Row("pbt-ce", "PBT-CE"),
     Row("dvd", "DvD"),
     Row("smerl", "SMERL"),
-    Row("pga-map-elites", "PGA-MAP-Elites", seeds=(100, 101, 102)),
+    Row("pga-map-elites", "PGA-MAP-Elites"),
 )
 # RND runs only in the hard mode: it looks for the highest reward, not for many strategies.
 HARD_ROWS = (*ROWS[:-1], Row("rnd", "RND"), ROWS[-1])
@@ -61,6 +61,11 @@ OTHERS = tuple(
     )
 )
 SEEDS = tuple(range(100, 105))
+# Earlier presets of these modes had been seen on 100 to 104; medium keeps one of those.
+OWN_SEEDS = {
+    "four-goals-medium": (100, *range(105, 109)),
+    "four-goals-hard": tuple(range(105, 110)),
+}
 PGA = {
     "four-goals-easy": 4.0,
     "four-goals-medium": 1.6,
@@ -153,6 +158,7 @@ BENCHES = (
             for mode in MODES
         ),
         seeds=SEEDS,
+        env_seeds=OWN_SEEDS,
         figure=figures.bars,
         note=(
             "Distinct landmarks after a run's last iteration, the mean over seeds and then each "
@@ -190,6 +196,7 @@ BENCHES = (
             Column("sampled episodes", "four-goals-hard", lambda r: best_return(r, ""), digits=3),
         ),
         seeds=SEEDS,
+        env_seeds=OWN_SEEDS,
         figure=figures.bars,
         note=(
             "The highest mean return over a run's policies (512 episodes each), which an agent "

@@ -110,6 +110,8 @@ class Bench:
     aggregated as shares of it."""
     steps: int | None = None
     """Environment steps of each policy, where not the preset's."""
+    env_seeds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Environments with seeds of their own."""
     quick: Quick = Quick()
 
     @property
@@ -140,16 +142,23 @@ class Bench:
         quick: bool = False,
     ) -> list[Job]:
         """Those to run; one seed after the other, so that what is done so far can be compared."""
-        rows = self.requested(methods)
-        everyone = list(dict.fromkeys(s for row in rows for s in row.seeds or self.seeds))
-        chosen = list(seeds) or (everyone[: self.quick.seeds] if quick else everyone)
-        return [
-            self._job(row, env, seed, steps, paper, quick)
-            for seed in chosen
+        few = self.quick.seeds if quick else None
+        chosen = [
+            (row, env, tuple(seeds) or self.own_seeds(row, env)[:few])
             for env in dict.fromkeys(envs or self.envs)
-            for row in rows
-            if (seeds or seed in (row.seeds or self.seeds)) and env in (row.envs or self.envs)
+            for row in self.requested(methods)
+            if env in (row.envs or self.envs)
         ]
+        return [
+            self._job(row, env, own[place], steps, paper, quick)
+            for place in range(max((len(own) for _, _, own in chosen), default=0))
+            for row, env, own in chosen
+            if place < len(own)
+        ]
+
+    def own_seeds(self, row: Row, env: str) -> tuple[int, ...]:
+        """Those that are run if no others are asked for."""
+        return row.seeds or self.env_seeds.get(env, self.seeds)
 
     def job_of(self, record: Record) -> Job | None:
         """The current job that a record would be the result of; None if it is not of this
