@@ -1,4 +1,5 @@
-"""The tables and figures in results/ are those that the committed records make, to the byte."""
+"""The tables and figures in results/ are those that the committed records make, to the byte, and
+the documentation's tables of 4-Goals have their numbers."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +9,10 @@ import pytest
 
 from rspo.bench import command
 from rspo.bench.catalogue import BENCHES
+from rspo.bench.coverage import spans
+from rspo.bench.four_goals import GOALS, distinct_after
+from rspo.bench.records import Records
+from rspo.bench.tables import Row
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "results"
@@ -32,3 +37,43 @@ def test_results_are_what_their_records_make(name: str, steps: int | None, tmp_p
     for path in command.publish(BENCHES[name], options, lambda _: None):
         if path.suffix in (".md", ".csv", ".svg"):  # the others are not committed
             assert path.read_bytes() == (RESULTS / path.name).read_bytes(), path.name
+
+
+GAME = BENCHES["four-goals-modes"]
+METHODS = [row for row in GAME.rows if not row.variant]
+
+
+def landmarks(row: Row) -> dict[str, tuple[str, str, str]]:
+    """Of each mode: the seeds of the bench that were run, and the landmarks found on each of them in
+    four and in all policies."""
+    records = Records(RESULTS / "four-goals.jsonl").read().values()
+    found = {}
+    for column in GAME.columns:
+        counts = {
+            run["seed"]: distinct_after(run)
+            for run in sorted(records, key=lambda run: run["seed"])
+            if run["env"] == column.env and row.made(run) and not run["paper"]
+        }
+        own = [seed for seed in counts if seed in GAME.own_seeds(row, column.env)]
+        in_four = " ".join(str(counts[seed][GOALS - 1]) for seed in own)
+        found[column.title] = spans(own), in_four, " ".join(str(counts[s][-1]) for s in own)
+    return found
+
+
+@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.method)
+def test_a_methods_page_has_the_landmarks_of_its_records(row: Row) -> None:
+    own = [
+        f"| {mode}, {seeds} | {four} | {every} |"
+        for mode, (seeds, four, every) in landmarks(row).items()
+        if seeds
+    ]
+    page = ROOT / "docs" / "methods" / f"{row.method}.md"
+    if row.method not in ("rspo", "no-switch"):  # whose pages say it in words, and is part of it
+        assert "\n".join(own) in page.read_text()
+
+
+@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.method)
+def test_the_comparison_has_the_landmarks_of_the_records(row: Row) -> None:
+    own = [f"{four or '-'} | {every or '-'}" for _, four, every in landmarks(row).values()]
+    lines = (ROOT / "docs" / "results.md").read_text().splitlines()
+    assert [line for line in lines if line.endswith(f"| {' | '.join(own)} |")] != []
