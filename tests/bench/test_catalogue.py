@@ -97,6 +97,18 @@ def test_an_environment_may_have_seeds_of_its_own() -> None:
     assert asked.seed == 7
 
 
+def test_benches_that_share_runs_ask_for_the_same_seeds() -> None:
+    """Of a method in an environment, or for the first of them."""
+    found: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+    for bench in BENCHES.values():
+        for row in [row for row in bench.rows if not row.variant]:
+            for env in row.envs or bench.envs:
+                found.setdefault((row.method, env), set()).add(bench.own_seeds(row, env))
+    for seeds in found.values():
+        most = max(seeds, key=len)
+        assert all(own == most[: len(own)] for own in seeds)
+
+
 def test_what_is_named_twice_runs_once() -> None:
     jobs = BENCHES["point"].jobs(methods=["pg", "pg"], envs=["point", "point"], seeds=[1])
     assert [job.name for job in jobs] == ["point-pg-seed1"]

@@ -163,17 +163,18 @@ def test_the_time_left_is_that_of_the_pace_so_far() -> None:
 def test_the_time_left_does_not_count_what_was_done_before() -> None:
     jobs = [Job("four-goals-easy", "pg", seed, domain="four-goals") for seed in (0, 1)]
     half, done = jobs
-    left = command._time_left(
-        jobs, {half.name: 0.5, done.name: 0.0}, {half.name: 0.75, done.name: 1.0}, 1, passed=50.0
-    )
+    before = {half.name: 0.5, done.name: 0.0}
+    left = command._time_left(jobs, before, {done.name: 1.0}, {half.name: 0.75}, 1, passed=50.0)
     assert left == "about 1 min left"  # five quarters of a job took 50 s, one quarter is left
 
 
-def test_the_time_left_does_not_count_what_failed() -> None:
+@pytest.mark.parametrize(("share", "passed"), [(0.0, 1500.0), (0.5, 4500.0)])
+def test_of_what_failed_the_time_left_counts_what_it_took(share: float, passed: float) -> None:
+    """At 6000 s for each job."""
     jobs = [Job("four-goals-easy", "pg", seed, domain="four-goals") for seed in (0, 1)]
-    good, _ = jobs
-    left = command._time_left(jobs, {good.name: 0.0}, {good.name: 0.1}, 1, passed=600.0)
-    assert left == "about 1 h 30 min left"
+    good, bad = (job.name for job in jobs)
+    left = command._time_left(jobs, {good: 0.0, bad: 0.0}, {bad: share}, {good: 0.25}, 1, passed)
+    assert left == "about 1 h 15 min left"
 
 
 @pytest.mark.parametrize(

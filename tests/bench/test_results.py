@@ -134,7 +134,9 @@ def test_other_steps_than_most_and_settings_nobody_kept_are_named() -> None:
         "Steps of each policy: 500,000 in four-goals-easy, but 2,560,000 of RSPO with the paper's "
         "settings; 500,000 in four-goals-hard, but 1,000,000 of PG." in told
     )
-    assert "may differ from today's: RSPO in four-goals-easy (102)." in told
+    assert (
+        "may differ from today's: RSPO with the paper's settings in four-goals-easy (102)." in told
+    )
 
 
 def test_a_run_without_one_of_the_numbers_is_named() -> None:

@@ -21,7 +21,7 @@ def test_the_recipe_runs_every_seed_and_writes_the_tables(tmp_path: Path) -> Non
         'executor = submitit.AutoExecutor(folder="slurm")': (
             'executor = submitit.AutoExecutor("slurm", cluster="local")'  # as the page says
         ),
-        'range(100, 105), "four-goals-modes"': 'range(100, 102), "point"',
+        'range(100, 103), "monster-hunt-strategies"': 'range(100, 102), "point"',
         '"bench", NAME': '"bench", NAME, "--quick", "--methods", "pg"',
     }.items():
         assert there in recipe

@@ -136,28 +136,38 @@ def _run(
     tasks = [task(job, options.runs / job.domain) for job in jobs]
     by_name = {job.name: job for job in jobs}
     before = {job.name: _share(job, options) for job in jobs}
-    failed, over, spoken = list[str](), set[str](), 0.0
+    failed, over, spoken = list[str](), dict[str, float](), 0.0
     began = time.monotonic()
     for event in executor.run(tasks):
         if isinstance(event, Ended):
             name = event.task["name"]
             _keep(event, by_name[name], options, failed, say)
-            if event.error is None:
-                over.add(name)
-            else:
-                before.pop(name)  # what it would have taken says nothing about the others
+            over[name] = _share(by_name[name], options) if event.error else 1.0
             with contextlib.suppress(RspoError):  # said at the end, and stops none of the runs
                 publish(bench, options, lambda _: None)
         if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
             spoken = time.monotonic()
-            shares = {job.name: _share(job, options) for job in jobs} | dict.fromkeys(over, 1.0)
-            left = _time_left(jobs, before, shares, executor.workers, spoken - began)
-            running = [f"{name} {shares[name]:.0%}" for name in before if 0 < shares[name] < 1]
-            lost = f", {len(failed)} failed" * bool(failed)
-            left = f", {left}" * (len(over) + len(failed) < len(jobs))
-            done = f"{len(over)} of {len(jobs)} done{lost}{left}"
-            say("; ".join([done, *running[: executor.workers]]))
+            say(_progress(jobs, before, over, len(failed), options, executor, spoken - began))
     return failed
+
+
+def _progress(
+    jobs: Sequence[Job],
+    before: Mapping[str, float],
+    over: Mapping[str, float],
+    failed: int,
+    options: Options,
+    executor: Executor,
+    passed: float,
+) -> str:
+    """What is done, how long the rest takes, and how far the running jobs are."""
+    going = {job.name: _share(job, options) for job in jobs if job.name not in over}
+    done = f"{len(over) - failed} of {len(jobs)} done" + f", {failed} failed" * bool(failed)
+    if not going:
+        return done
+    left = _time_left(jobs, before, over, going, executor.workers, passed)
+    running = [f"{name} {share:.0%}" for name, share in going.items() if 0 < share < 1]
+    return "; ".join([f"{done}, {left}", *running[: executor.workers]])
 
 
 def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say) -> None:
@@ -173,16 +183,17 @@ def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say)
 def _time_left(
     jobs: Sequence[Job],
     before: Mapping[str, float],
-    shares: Mapping[str, float],
+    over: Mapping[str, float],
+    going: Mapping[str, float],
     workers: int,
     passed: float,
 ) -> str:
-    """At the pace so far, from the finished share of each job, `before` this command and now;
-    without those that failed, which `before` does not have."""
-    cost = {job.name: expected_seconds(job) for job in jobs if job.name in before}
-    total = sum(cost[name] * (1 - share) for name, share in before.items())
-    done = sum(cost[name] * (shares[name] - share) for name, share in before.items())
-    return _left(total, done, passed, workers)
+    """At the pace so far, from the finished share of each job: `before` this command, when it was
+    `over`, which is less than all of it where it failed, and of those still `going`."""
+    cost = {job.name: expected_seconds(job) for job in jobs}
+    part = lambda shares: sum(cost[name] * (s - before[name]) for name, s in shares.items())
+    total = part(over) + part(dict.fromkeys(going, 1.0))
+    return _left(total, part(over) + part(going), passed, workers)
 
 
 def _left(total: float, done: float, passed: float, workers: int) -> str:

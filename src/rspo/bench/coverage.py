@@ -63,12 +63,7 @@ def unknown(bench: Bench, records: Sequence[Record]) -> list[str]:
     found: dict[str, list[str]] = {}
     for env in bench.envs:
         columns = [column for column in bench.columns if column.env == env]
-        kinds: dict[str, list[Record]] = {}
-        for row in bench.rows:
-            for record in records:
-                if row.made(record) and record["env"] == env:
-                    kinds.setdefault(_title(bench, record), []).append(record)
-        for title, own in kinds.items():
+        for title, _, own in _kinds(bench, records, env):
             lacking = {c.title: [r["seed"] for r in own if c.value(r) is None] for c in columns}
             for seeds in {spans(seeds): None for seeds in lacking.values() if seeds}:
                 without = [column for column, those in lacking.items() if spans(those) == seeds]
@@ -118,13 +113,23 @@ def _sentence(
     together."""
     found: dict[tuple[str, str], list[str]] = {}
     for env in bench.envs:
-        for row in bench.rows:
-            done = _done(row, env, records)
-            if done and (seeds := choose(row, env, done)):
-                found.setdefault((env, spans(seeds)), []).append(row.name)
+        for title, row, runs in _kinds(bench, records, env):
+            if seeds := choose(row, env, [run["seed"] for run in runs]):
+                found.setdefault((env, spans(seeds)), []).append(title)
     told = [f"{', '.join(names)} in {env} ({seeds})" for (env, seeds), names in found.items()]
     if told:
         yield f"{start}: {'; '.join(told)}."
+
+
+def _kinds(
+    bench: Bench, records: Sequence[Record], env: str
+) -> Iterator[tuple[str, Row, list[Record]]]:
+    """The runs of each row that has some, those with the paper's settings apart."""
+    for row in bench.rows:
+        for of in (TUNED, PAPER):
+            own = [r for r in records if row.made(r) and r["env"] == env and settings_of(r) == of]
+            if own:
+                yield _title(bench, own[0]), row, own
 
 
 def _done(row: Row, env: str, records: Sequence[Record]) -> list[int]:

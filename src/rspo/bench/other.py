@@ -201,6 +201,7 @@ EVOLUTIONARY_BENCHES = (
             ),
         ),
         seeds=SEEDS,
+        env_seeds={env: own[: len(SEEDS)] for env, own in four_goals.OWN_SEEDS.items()},
         figure=figures.bars,
         note=(
             "Distinct strategies, and the best greedy return in the hard mode. PGA-MAP-Elites is "

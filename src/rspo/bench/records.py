@@ -94,7 +94,7 @@ class Records:
     def add(self, new: Iterable[Record]) -> None:
         """Add records, sorted by name, so that diffs are minimal."""
         store.make_folder(self.path.parent)
-        # A file of its own: the other one is replaced, which no system does to a file that is held.
+        # A file of its own: the other one is replaced, which Windows refuses while it is held.
         with store.locked(self.path.with_name(f".{self.path.name}.lock"), wait=True):
             records = self.read() | {record["job"]: record for record in new}
             lines = [json.dumps(records[name]) + "\n" for name in sorted(records)]

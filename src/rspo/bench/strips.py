@@ -11,6 +11,7 @@ from rspo.bench.record import Record
 from rspo.bench.results import TUNED, settings_of
 from rspo.bench.tables import Bench, domain_of
 from rspo.core import svg
+from rspo.errors import RspoError
 from rspo.runs import store
 
 TITLE = 40.0  # the height of the heading
@@ -35,7 +36,10 @@ def strips(bench: Bench, records: Sequence[Record], runs: Path) -> dict[str, str
 def _drawn(bench: Bench, run: Record, runs: Path) -> list[bytes]:
     """The pictures of all its strategies, or none; a folder may hold another run by that name."""
     folder = runs / domain_of(run["env"]) / run["job"]
-    if finished(folder) != run:
+    try:
+        if finished(folder) != run:
+            return []
+    except RspoError:  # damaged: nobody knows what it holds
         return []
     paths = [folder / f"{i:03d}-{bench.drawn}.svg" for i in range(len(run["strategies"]))]
     return [_picture(path) for path in paths] if all(map(store.exists, paths)) else []

@@ -84,9 +84,9 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     try:
         try:
             portalocker.lock(handle, how)
-        except AlreadyLocked:
-            raise
         except LockException as error:
+            if isinstance(error, AlreadyLocked) and not wait:
+                raise
             raise StoreError(f"Cannot lock {path}: {error}.") from error
         yield
     finally:
