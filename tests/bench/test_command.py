@@ -12,7 +12,7 @@ import product
 from handmade import cells, policy, record
 from rspo.bench import catalogue, command
 from rspo.bench.executors import Ended, Task
-from rspo.bench.jobs import Job, carry_out
+from rspo.bench.jobs import carry_out
 from rspo.bench.records import Records
 from rspo.cli import bench as cli
 from rspo.cli import main
@@ -59,12 +59,15 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bench_runs_what_is_missing_and_writes_everything(tmp_path: Path) -> None:
     options = command.Options(out=tmp_path / "results", runs=tmp_path / "runs")
     said: list[str] = []
+    shown: list[str] = []
     broken = InProcess(bad="-pg-")
-    failed = command.run_bench(NAME, options, broken, said.append)
+    show = lambda progress: shown.append(str(progress))
+    failed = command.run_bench(NAME, options, broken, said.append, show)
     assert failed == ["four-goals-easy-pg-seed100: It broke."]
     assert len(broken.ran) == 2
-    assert any(re.search(r"1 of 2 done, about \d+ min left", line) for line in said)
-    assert "1 of 2 done, 1 failed" in said
+    assert re.fullmatch(r"0 of 2 done, about \d+ min left", shown[0])
+    assert re.fullmatch(r"1 of 2 done, about \d+ min left", shown[1])
+    assert shown[-1] == "1 of 2 done, 1 failed"
 
     whole = InProcess()
     assert command.run_bench(NAME, options, whole, said.append) == []
@@ -151,49 +154,6 @@ def test_an_interrupted_bench_says_how_to_continue(
     with pytest.raises(KeyboardInterrupt):
         cli.bench([NAME, "--out", str(tmp_path), "--runs", str(tmp_path)])
     assert "the same command continues" in capsys.readouterr().err
-
-
-def test_the_time_left_is_that_of_the_pace_so_far() -> None:
-    assert command._left(total=100.0, done=50.0, passed=600.0, workers=2) == "about 10 min left"
-    assert command._left(total=7200.0, done=0.0, passed=0.0, workers=2) == "about 1 h 0 min left"
-    assert command.clock(7190.0) == "2 h 0 min"
-    assert command._left(100.0, 0.0, 600.0, 2) == "the time left is not known yet"
-
-
-def test_the_time_left_does_not_count_what_was_done_before() -> None:
-    jobs = [Job("four-goals-easy", "pg", seed, domain="four-goals") for seed in (0, 1)]
-    half, done = jobs
-    before = {half.name: 0.5, done.name: 0.0}
-    left = command._time_left(jobs, before, {done.name: 1.0}, {half.name: 0.75}, 1, passed=50.0)
-    assert left == "about 1 min left"  # five quarters of a job took 50 s, one quarter is left
-
-
-@pytest.mark.parametrize(("share", "passed"), [(0.0, 1500.0), (0.5, 4500.0)])
-def test_of_what_failed_the_time_left_counts_what_it_took(share: float, passed: float) -> None:
-    """At 6000 s for each job."""
-    jobs = [Job("four-goals-easy", "pg", seed, domain="four-goals") for seed in (0, 1)]
-    good, bad = (job.name for job in jobs)
-    left = command._time_left(jobs, {good: 0.0, bad: 0.0}, {bad: share}, {good: 0.25}, 1, passed)
-    assert left == "about 1 h 15 min left"
-
-
-@pytest.mark.parametrize(
-    ("method", "finished", "updates", "share"),
-    [
-        ("pg", 3, 50, 3.5 / 6),  # one policy after the other
-        ("pbt-ce", 0, 50, 0.5),  # all six side by side
-        ("smerl", 0, 300, 0.5),  # one policy with six latents, each with its updates
-        ("pg", 6, 50, 1.0),  # the checkpoint of a finished iteration that is not removed yet
-    ],
-)
-def test_the_share_of_a_job_counts_the_updates_of_its_round(
-    method: str, finished: int, updates: int, share: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"iterations": 6, "ppo": {"updates": 100}}
-    job = Job("four-goals-easy", method, 0, settings=settings, domain="four-goals")
-    monkeypatch.setattr(command.manifest, "finished", lambda _: ["000"] * finished)
-    monkeypatch.setattr(command.manifest, "updates", lambda _: updates)
-    assert command._share(job, command.Options()) == pytest.approx(share)
 
 
 def test_every_bench_is_listed_with_what_it_costs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,28 +1,25 @@
 """`rspo bench`: run what is not done yet, keep a record of each run, and write the tables."""
 
 import contextlib
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rspo.bench import output, pixels
+from rspo.bench import markdown, output, pixels
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.executors import Ended, Executor
 from rspo.bench.jobs import Job, finished, task
+from rspo.bench.progress import Pace, Progress, Work, clock
 from rspo.bench.record import Record
 from rspo.bench.records import Records, otherwise, why_not
 from rspo.bench.tables import Bench, domain_of
 from rspo.errors import InputError, RspoError, suggestion
 from rspo.presets import TASKS
 from rspo.registry import METHODS
-from rspo.runs import manifest
-from rspo.runs.store import StoreError
 from rspo.text import counted
 
 Say = Callable[[str], None]
-SPOKEN = 15.0  # seconds between progress lines
+Show = Callable[[Progress], None]
 # Approximate training steps per second on one core, for `--list` and the first estimate of the
 # time left; by environment where those of a domain differ.
 SPEED = {"four-goals": 120e3, "monster-hunt": 90e3, "escalation": 100e3, "point": 60e3}
@@ -69,10 +66,12 @@ def check_names(bench: Bench, methods: Sequence[str], envs: Sequence[str]) -> No
                 )
 
 
-def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list[str]:
+def run_bench(
+    name: str, options: Options, executor: Executor, say: Say, show: Show = lambda progress: None
+) -> list[str]:
     """Run a bench; returns a sentence for each job that failed."""
     bench = bench_named(name)
-    failed = [] if options.tables else _run_missing(bench, options, executor, say)
+    failed = [] if options.tables else _run_missing(bench, options, executor, say, show)
     for path in publish(bench, options, say):
         say(f"Wrote {path}")
     if (lacking := pixels.why_not()) is not None:
@@ -80,12 +79,14 @@ def run_bench(name: str, options: Options, executor: Executor, say: Say) -> list
     return failed
 
 
-def _run_missing(bench: Bench, options: Options, executor: Executor, say: Say) -> list[str]:
+def _run_missing(
+    bench: Bench, options: Options, executor: Executor, say: Say, show: Show
+) -> list[str]:
     jobs = chosen_jobs(bench, options, say)
     waiting = [job for job in jobs if not _done(job, options, say)]
     done = len(jobs) - len(waiting)
     say(f"{bench.name}: {counted(len(jobs), 'run')}, {done} of them done already")
-    return _run(bench, waiting, options, executor, say) if waiting else []
+    return _run(bench, waiting, options, executor, say, show) if waiting else []
 
 
 def chosen_jobs(bench: Bench, options: Options, say: Say) -> list[Job]:
@@ -131,43 +132,27 @@ def _done(job: Job, options: Options, say: Say) -> bool:
 
 
 def _run(
-    bench: Bench, jobs: Sequence[Job], options: Options, executor: Executor, say: Say
+    bench: Bench, jobs: Sequence[Job], options: Options, executor: Executor, say: Say, show: Show
 ) -> list[str]:
     tasks = [task(job, options.runs / job.domain) for job in jobs]
-    by_name = {job.name: job for job in jobs}
-    before = {job.name: _share(job, options) for job in jobs}
-    failed, over, spoken = list[str](), dict[str, float](), 0.0
-    began = time.monotonic()
+    by_name, failed = {job.name: job for job in jobs}, list[str]()
+    pace = Pace([_work(job, options) for job in jobs], executor.workers)
+    show(pace.progress())
     for event in executor.run(tasks):
         if isinstance(event, Ended):
             name = event.task["name"]
             _keep(event, by_name[name], options, failed, say)
-            over[name] = _share(by_name[name], options) if event.error else 1.0
+            pace.ended(name, failed=event.error is not None)
             with contextlib.suppress(RspoError):  # said at the end, and stops none of the runs
                 publish(bench, options, lambda _: None)
-        if isinstance(event, Ended) or time.monotonic() - spoken > SPOKEN:
-            spoken = time.monotonic()
-            say(_progress(jobs, before, over, len(failed), options, executor, spoken - began))
+        if isinstance(event, Ended) or pace.due():
+            show(pace.progress())
     return failed
 
 
-def _progress(
-    jobs: Sequence[Job],
-    before: Mapping[str, float],
-    over: Mapping[str, float],
-    failed: int,
-    options: Options,
-    executor: Executor,
-    passed: float,
-) -> str:
-    """What is done, how long the rest takes, and how far the running jobs are."""
-    going = {job.name: _share(job, options) for job in jobs if job.name not in over}
-    done = f"{len(over) - failed} of {len(jobs)} done" + f", {failed} failed" * bool(failed)
-    if not going:
-        return done
-    left = _time_left(jobs, before, over, going, executor.workers, passed)
-    running = [f"{name} {share:.0%}" for name, share in going.items() if 0 < share < 1]
-    return "; ".join([f"{done}, {left}", *running[: executor.workers]])
+def _work(job: Job, options: Options) -> Work:
+    folder = options.runs / job.domain / job.name
+    return Work(job.name, folder, job.configuration, expected_seconds(job))
 
 
 def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say) -> None:
@@ -180,42 +165,6 @@ def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say)
         say(f"{job.name}: {found}")
 
 
-def _time_left(
-    jobs: Sequence[Job],
-    before: Mapping[str, float],
-    over: Mapping[str, float],
-    going: Mapping[str, float],
-    workers: int,
-    passed: float,
-) -> str:
-    """At the pace so far, from the finished share of each job: `before` this command, when it was
-    `over`, which is less than all of it where it failed, and of those still `going`."""
-    cost = {job.name: expected_seconds(job) for job in jobs}
-    part = lambda shares: sum(cost[name] * (s - before[name]) for name, s in shares.items())
-    total = part(over) + part(dict.fromkeys(going, 1.0))
-    return _left(total, part(over) + part(going), passed, workers)
-
-
-def _left(total: float, done: float, passed: float, workers: int) -> str:
-    """The time left at the pace so far; before that is known, as expected on an idle machine."""
-    if done > 0.02 * total:
-        return f"about {clock(passed * (total - done) / done)} left"
-    if passed < total / workers:
-        return f"about {clock(total / workers - passed)} left"
-    return "the time left is not known yet"
-
-
-def _share(job: Job, options: Options) -> float:
-    """The finished share of its updates, from its folder."""
-    folder, config = options.runs / job.domain / job.name, job.configuration
-    found = len(manifest.finished(folder))
-    try:
-        round = manifest.updates(folder) / config.training.updates
-    except StoreError:  # gone since, with the end of its round; what is damaged fails in the job
-        round = 0.0
-    return min((found + round * config.plan.per_round) / config.iterations, 1.0)
-
-
 def expected_seconds(job: Job) -> float:
     """The approximate time of a job on one core."""
     speeds = SPEED | ROBOTS | MAPS
@@ -223,25 +172,29 @@ def expected_seconds(job: Job) -> float:
     return START + job.configuration.steps / speeds[own]
 
 
-def clock(seconds: float) -> str:
-    hours, minutes = divmod(math.ceil(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
-
-
 def publish(bench: Bench, options: Options, say: Say) -> list[Path]:
     """The files of a bench from all records that belong to it; says which are not used because
     their runs had other settings."""
-    domains = dict.fromkeys(domain_of(env) for env in bench.envs)
-    records = [
-        record
-        for domain in domains
-        for record in _records(domain, options).read().values()
-        if _wanted(bench, record, options, say)
-    ]
+    records = _recorded(bench, options, say)
     words = ["rspo", "bench", bench.name, *(["--quick"] if options.quick else [])]
     words += ["--steps", str(options.steps)] if options.steps else []
     stem = options.out / (bench.name + _suffix(options))
     return output.write(bench, records, stem, options.runs, " ".join(words), options.quick)
+
+
+def numbers(name: str, options: Options, widest: int) -> list[markdown.Numbers]:
+    """Its tables, for a screen of this width."""
+    bench = bench_named(name)
+    return markdown.numbers(bench, _recorded(bench, options, lambda _: None), widest)
+
+
+def _recorded(bench: Bench, options: Options, say: Say) -> list[Record]:
+    return [
+        record
+        for domain in dict.fromkeys(domain_of(env) for env in bench.envs)
+        for record in _records(domain, options).read().values()
+        if _wanted(bench, record, options, say)
+    ]
 
 
 def _wanted(bench: Bench, record: Record, options: Options, say: Say) -> bool:

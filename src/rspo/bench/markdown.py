@@ -27,6 +27,7 @@ CHANCE = "What may be chance: that is a single seed, or the 95 % intervals of th
 NOTHING = "Nothing is done yet."
 WIDEST = 150  # characters of a table that fit side by side on a page
 SETTINGS = {TUNED: "tuned settings", PAPER: "paper's settings"}
+Numbers = tuple[str, list[str], list[list[str]]]  # a table: its name, head and lines
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -68,17 +69,23 @@ def _commands(bench: Bench, records: Sequence[Record], command: str) -> str:
 
 
 def _tables(bench: Bench, records: Sequence[Record]) -> Iterator[str]:
+    for name, head, lines in numbers(bench, records, WIDEST):
+        yield from [f"## {name}", ""] * bool(name)
+        yield from [table(head, lines) if lines else NOTHING, ""]
+
+
+def numbers(bench: Bench, records: Sequence[Record], widest: int) -> list[Numbers]:
     """One table per group of columns: for every column the paper's numbers and ours, side by side
     or, where a page is too narrow for one of the tables, below each other."""
     made, groups = cells(bench, records), dict[str, list[Column]]()
     for column in bench.columns:
         groups.setdefault(column.group, []).append(column)
-    numbers = {name: _Numbers(bench.rows, columns, made) for name, columns in groups.items()}
-    narrow = any(_width(*own.beside()) > WIDEST for own in numbers.values())
-    for name, own in numbers.items():
-        head, lines = own.below(by_row=bool(name)) if narrow else own.beside()
-        yield from [f"## {name}", ""] * bool(name)
-        yield from [table(head, lines) if lines else NOTHING, ""]
+    own = {name: _Numbers(bench.rows, columns, made) for name, columns in groups.items()}
+    narrow = any(_width(*one.beside()) > widest for one in own.values())
+    return [
+        (name, *(one.below(by_row=bool(name)) if narrow else one.beside()))
+        for name, one in own.items()
+    ]
 
 
 class _Numbers:

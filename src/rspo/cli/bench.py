@@ -16,6 +16,7 @@ from rspo.text import LONGEST, printable
 
 if TYPE_CHECKING:
     from rspo.bench.executors import Executor
+    from rspo.cli.jobs import JobsDisplay
     from rspo.config import Config
 
 
@@ -91,8 +92,12 @@ def bench(arguments: list[str]) -> int:
     _check_folder(options.out, "--out")
     if not options.tables:
         _check_folder(options.runs, "--runs")
-    with _stopped():
-        return _failures(command.run_bench(options.name, chosen, chosen_executor, _say))
+    with _stopped() as display:
+        failed = command.run_bench(options.name, chosen, chosen_executor, display.say, display.show)
+    display.tables(command.numbers(options.name, chosen, display.width))
+    if options.quick:
+        display.say("A quick version: a few steps of training only. Its numbers mean nothing.")
+    return _failures(failed)
 
 
 def several_seeds(config: "Config", options: Any) -> int:
@@ -105,23 +110,27 @@ def several_seeds(config: "Config", options: Any) -> int:
     chosen = executor(options.executor, options.jobs, options.address, options.gather)
     home = options.out or Path("runs")
     _check_folder(home, "--out")
-    with _stopped():
-        page, failed = discover_seeds(config, options.seeds, home, chosen, _say)
+    with _stopped() as display:
+        page, failed = discover_seeds(
+            config, options.seeds, home, chosen, display.say, display.show
+        )
     if page is not None:
         print(f"Compared in {page}: open it in a browser")
     return _failures(failed)
 
 
 @contextlib.contextmanager
-def _stopped() -> Iterator[None]:
-    """After Ctrl-C let jobs save their runs, and say what is left behind."""
+def _stopped() -> Iterator["JobsDisplay"]:
+    """The jobs' screen; after Ctrl-C let them save their runs, and say what is left behind."""
+    from rspo.cli.jobs import JobsDisplay
     from rspo.core import interrupt
 
+    display = JobsDisplay()
     try:
-        with interrupt.deferred(_say):
-            yield
+        with display, interrupt.deferred(display.say):
+            yield display
     except KeyboardInterrupt:
-        _say("Stopped: finished runs and checkpoints are kept, the same command continues.")
+        display.say("Stopped: finished runs and checkpoints are kept, the same command continues.")
         raise
 
 
@@ -216,7 +225,3 @@ def executor(kind: str, jobs: int | None, address: str | None, gather: str) -> "
     from rspo.bench.executors import Processes
 
     return Processes(workers(jobs))
-
-
-def _say(text: str) -> None:
-    print(printable(text, LONGEST), file=sys.stderr, flush=True)
