@@ -3,6 +3,7 @@ the documentation's tables of 4-Goals have their numbers."""
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rspo.bench import command
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.coverage import spans
 from rspo.bench.four_goals import GOALS, distinct_after
+from rspo.bench.record import Record
 from rspo.bench.records import Records
 from rspo.bench.tables import Row
 
@@ -44,17 +46,26 @@ METHODS = [row for row in GAME.rows if not row.variant]
 NAMED = {"no-switch": "no switching: the soft objective"}  # in the comparison
 
 
+@cache
+def published_runs() -> list[Record]:
+    """With tuned settings, in the order of their seeds."""
+    every = Records(RESULTS / "four-goals.jsonl").read().values()
+    kept = [run for run in every if command._wanted(GAME, run, command.Options(), lambda _: None)]
+    return sorted((run for run in kept if not run["paper"]), key=lambda run: run["seed"])
+
+
+def runs_of(row: Row, env: str) -> list[Record]:
+    return [run for run in published_runs() if run["env"] == env and row.made(run)]
+
+
 def landmarks(row: Row) -> dict[str, tuple[str, str, str]]:
     """Of each mode: the seeds of the bench that were run, and the landmarks found on each of them in
     four and in all policies."""
-    records = Records(RESULTS / "four-goals.jsonl").read().values()
     found = {}
     for column in GAME.columns:
         counts = {
             run["seed"]: distinct_after(run)
-            for run in sorted(records, key=lambda run: run["seed"])
-            if run["env"] == column.env and row.made(run) and not run["paper"]
-            if command._wanted(GAME, run, command.Options(), lambda _: None)
+            for run in runs_of(row, column.env)
             if run["seed"] in GAME.own_seeds(row, column.env)
         }
         in_four, in_all = ([count[i] for count in counts.values()] for i in (GOALS - 1, -1))
@@ -82,3 +93,16 @@ def test_the_comparison_has_the_landmarks_of_the_records(row: Row) -> None:
     own = [f"{four} | {every}" for _, four, every in landmarks(row).values()]
     line = f"| {NAMED.get(row.method, row.title)} | {' | '.join(own)} |"
     assert line in (ROOT / "docs" / "results.md").read_text().splitlines()
+
+
+@pytest.mark.parametrize("row", METHODS, ids=lambda row: row.method)
+def test_the_readme_counts_the_seeds_with_all_landmarks(row: Row) -> None:
+    """By four policies, by all, of all seeds."""
+    cells = []
+    for column in GAME.columns:
+        runs = [distinct_after(run) for run in runs_of(row, column.env)]
+        by_four, by_all = (sum(count[i] == GOALS for count in runs) for i in (GOALS - 1, -1))
+        cells.append(f"{by_four}, {by_all} of {len(runs)}" if runs else "-")
+    lines = (ROOT / "README.md").read_text().splitlines()
+    named = {"no-switch": "the soft objective: no switching", "pg": "PPO with restarts (PG)"}
+    assert f"| {named.get(row.method, row.title)} | {' | '.join(cells)} |" in lines
