@@ -97,6 +97,24 @@ def test_a_table_too_wide_for_a_page_has_its_columns_below_each_other(
     ]
 
 
+def test_a_wide_table_of_the_parts_of_a_run_keeps_a_run_in_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(markdown, "WIDEST", 60)
+    columns = tuple(dataclasses.replace(column, group="parts") for column in BENCH.columns)
+    bench = dataclasses.replace(BENCH, columns=columns)
+    page = markdown.page(bench, RECORDS, "rspo bench", quick=False)
+    assert cells(page, "method")[0][:4] == ["method", "numbers", "easy", "hard"]
+    assert [row[1:4] for row in cells(page, "RSPO")][:3] == [
+        ["the paper", "4.00", "4.00"],
+        ["tuned settings", "2.50: 2 3", "1.00"],
+        ["paper's settings", "3.50", "-"],
+    ]
+    assert [row[1:4] for row in cells(page, "RSPO (alpha 0.6)")] == [
+        ["tuned settings", "0.50", "-"]
+    ]
+
+
 def test_settings_that_nothing_ran_with_have_no_column() -> None:
     ours = [one for one in RECORDS if not one["paper"]]
     assert "paper's settings" not in markdown.page(BENCH, ours, "rspo bench", quick=False)

@@ -83,7 +83,7 @@ def numbers(bench: Bench, records: Sequence[Record], widest: int) -> list[Number
     own = {name: _Numbers(bench.rows, columns, made) for name, columns in groups.items()}
     narrow = any(_width(*one.beside()) > widest for one in own.values())
     return [
-        (name, *(one.below(by_row=bool(name)) if narrow else one.beside()))
+        (name, *(one.beside() if not narrow else one.parts() if name else one.below()))
         for name, one in own.items()
     ]
 
@@ -122,16 +122,25 @@ class _Numbers:
         texts = lambda row: [t for c in self.columns for t in self.text(row, c, bool(c.paper))]
         return head, [[row.name, *texts(row)] for row in self.rows]
 
-    def below(self, by_row: bool) -> tuple[list[str], list[list[str]]]:
-        """The same with a line per method and column; `by_row` if the columns are parts of one run,
-        which then stay together."""
+    def below(self) -> tuple[list[str], list[list[str]]]:
+        """The same with a line per method and column."""
         paper = any(column.paper for column in self.columns)
         pairs = [(r, c) for c in self.columns for r in self.rows if self.known(r, c)]
-        if by_row:
-            pairs.sort(key=lambda pair: self.rows.index(pair[0]))
-        names = lambda row, column: [row, column] if by_row else [column, row]
-        lines = [[*names(r.name, c.title), *self.text(r, c, paper)] for r, c in pairs]
-        return [*names("method", "column"), *self.head(paper)], lines
+        lines = [[c.title, r.name, *self.text(r, c, paper)] for r, c in pairs]
+        return ["column", "method", *self.head(paper)], lines
+
+    def parts(self) -> tuple[list[str], list[list[str]]]:
+        """With a line for the paper's numbers of a method and one for each of ours, where columns
+        are parts of one run. There is room for each seed, but not for an interval."""
+        lines = []
+        for row in self.rows:
+            printed = [_printed(column.paper.get(row.key), column) for column in self.columns]
+            lines += [[row.name, "the paper", *printed]] * any(printed)
+            ours = zip(*(self.ours(row, column) for column in self.columns), strict=True)
+            for of, made in zip(self.shown, ours, strict=True):
+                shown = [shown_cell(cell, interval=False) for cell in made]
+                lines += [[row.name, SETTINGS[of], *shown]] * any(made)
+        return ["method", "numbers", *(column.title for column in self.columns)], lines
 
 
 def _width(head: Sequence[str], lines: Sequence[Sequence[str]]) -> int:
@@ -153,7 +162,7 @@ def _printed(number: PaperNumber | None, column: Column) -> str:
     return f"{number:.{column.digits}f}"
 
 
-def shown_cell(made: Cell | None) -> str:
+def shown_cell(made: Cell | None, *, interval: bool = True) -> str:
     """The mean, its interval, and each seed."""
     if made is None:
         return "-"
@@ -162,7 +171,7 @@ def shown_cell(made: Cell | None) -> str:
     digits = made.column.digits
     text = f"{made.mean:.{digits}f}"
     if made.interval is not None:
-        text += f" [{made.interval[0]:.{digits}f}, {made.interval[1]:.{digits}f}]"
+        text += f" [{made.interval[0]:.{digits}f}, {made.interval[1]:.{digits}f}]" * interval
         whole = all(value == round(value) for value in made.values)
         text += ": " + " ".join(f"{value:.{0 if whole else digits}f}" for value in made.values)
     return text
