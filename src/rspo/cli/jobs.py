@@ -59,12 +59,17 @@ class JobsDisplay:
 
     def tables(self, numbers: Sequence[Numbers]) -> None:
         for name, head, lines in numbers:
-            table = Table(title=Text(name) if name else None, title_justify="left")
+            table = Table(
+                title=Text(name) if name else None,
+                title_justify="left",
+                box=None,  # so that six iterations fit in 80 characters
+                padding=(0, 1, 0, 0),
+            )
             for column in head:
-                table.add_column(Text(column))
+                table.add_column(Text(column), overflow="fold")
             for line in lines:
                 table.add_row(*map(Text, line))
-            self.results.print(table)
+            self.results.print(table, "")
 
     def say(self, text: str) -> None:
         self.console.print(printable(text, LONGEST))
