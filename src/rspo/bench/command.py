@@ -8,7 +8,7 @@ from pathlib import Path
 from rspo.bench import markdown, output, pixels
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.executors import Ended, Executor
-from rspo.bench.jobs import Job, finished, task
+from rspo.bench.jobs import Job, finished, found, task
 from rspo.bench.progress import Pace, Progress, Work, clock
 from rspo.bench.record import Record
 from rspo.bench.records import Records, otherwise, why_not
@@ -161,8 +161,7 @@ def _keep(event: Ended, job: Job, options: Options, failed: list[str], say: Say)
         say(failed[-1])
     elif (record := finished(Path(event.task["folder"]))) is not None:
         _records(job.domain, options).add([record])
-        found = counted(record["distinct"], "distinct strategy", "distinct strategies")
-        say(f"{job.name}: {found}")
+        say(f"{job.name}: {found(record)}")
 
 
 def expected_seconds(job: Job) -> float:

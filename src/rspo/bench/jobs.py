@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rspo.bench.record import Record
 from rspo.errors import InputError
 from rspo.runs import manifest, store
+from rspo.text import counted
 
 if TYPE_CHECKING:  # imported on use: reading records should not load JAX
     from rspo.config import Config
@@ -109,6 +110,11 @@ def finished(folder: Path) -> Record | None:
     """The record that a finished run left in its folder."""
     path = folder / RECORD
     return manifest.readable(store.read_json, path) if store.exists(path) else None
+
+
+def found(record: Record) -> str:
+    """In words."""
+    return counted(record["distinct"], "distinct strategy", "distinct strategies")
 
 
 def carry_out(task: Mapping[str, Any]) -> Record | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rspo.bench.executors import Ended, Executor
+from rspo.bench.jobs import finished, found
 from rspo.bench.progress import Pace, Progress, Work
 from rspo.config import Config, to_dict
 from rspo.report import write_comparison
@@ -42,7 +43,8 @@ def discover_seeds(
     for event in executor.run(tasks):
         if isinstance(event, Ended):
             (failed if event.error else done).append(event)
-            say(f"{event.task['name']}: {event.error or 'done'}")
+            record = None if event.error else finished(Path(event.task["folder"]))
+            say(f"{event.task['name']}: {event.error or (found(record) if record else 'done')}")
             pace.ended(event.task["name"], failed=event.error is not None)
         if isinstance(event, Ended) or pace.due():
             show(pace.progress())
