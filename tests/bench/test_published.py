@@ -12,8 +12,8 @@ from rspo.bench import command
 from rspo.bench.catalogue import BENCHES
 from rspo.bench.coverage import spans
 from rspo.bench.four_goals import GOALS, distinct_after
+from rspo.bench.markdown import seeds_of
 from rspo.bench.record import Record
-from rspo.bench.records import Records
 from rspo.bench.tables import Row
 
 ROOT = Path(__file__).parent.parent.parent
@@ -47,15 +47,14 @@ NAMED = {"no-switch": "no switching: the soft objective"}  # in the comparison
 
 
 @cache
-def published_runs() -> list[Record]:
-    """With tuned settings, in the order of their seeds."""
-    every = Records(RESULTS / "four-goals.jsonl").read().values()
-    kept = [run for run in every if command._wanted(GAME, run, command.Options(), lambda _: None)]
-    return sorted((run for run in kept if not run["paper"]), key=lambda run: run["seed"])
+def published_runs() -> dict[tuple[str, str], list[Record]]:
+    """Those with tuned settings, in the order of their seeds, by environment and row."""
+    records = command.recorded(GAME, command.Options(out=RESULTS), lambda _: None)
+    return {(env, row.key): runs for env, row, runs in seeds_of(GAME, records)}
 
 
 def runs_of(row: Row, env: str) -> list[Record]:
-    return [run for run in published_runs() if run["env"] == env and row.made(run)]
+    return published_runs().get((env, row.key), [])
 
 
 def landmarks(row: Row) -> dict[str, tuple[str, str, str]]:

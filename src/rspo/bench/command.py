@@ -174,7 +174,7 @@ def expected_seconds(job: Job) -> float:
 def publish(bench: Bench, options: Options, say: Say) -> list[Path]:
     """The files of a bench from all records that belong to it; says which are not used because
     their runs had other settings."""
-    records = _recorded(bench, options, say)
+    records = recorded(bench, options, say)
     words = ["rspo", "bench", bench.name, *(["--quick"] if options.quick else [])]
     words += ["--steps", str(options.steps)] if options.steps else []
     stem = options.out / (bench.name + _suffix(options))
@@ -184,10 +184,11 @@ def publish(bench: Bench, options: Options, say: Say) -> list[Path]:
 def numbers(name: str, options: Options, widest: int) -> list[markdown.Numbers]:
     """Its tables, for a screen of this width."""
     bench = bench_named(name)
-    return markdown.numbers(bench, _recorded(bench, options, lambda _: None), widest)
+    return markdown.numbers(bench, recorded(bench, options, lambda _: None), widest)
 
 
-def _recorded(bench: Bench, options: Options, say: Say) -> list[Record]:
+def recorded(bench: Bench, options: Options, say: Say) -> list[Record]:
+    """All that belongs to it; says which are not used."""
     return [
         record
         for domain in dict.fromkeys(domain_of(env) for env in bench.envs)

@@ -63,12 +63,12 @@ def unknown(bench: Bench, records: Sequence[Record]) -> list[str]:
     found: dict[str, list[str]] = {}
     for env in bench.envs:
         columns = [column for column in bench.columns if column.env == env]
-        for title, _, own in _kinds(bench, records, env):
+        for _, _, own in kinds(bench, records, env):
             lacking = {c.title: [r["seed"] for r in own if c.value(r) is None] for c in columns}
             for seeds in {spans(seeds): None for seeds in lacking.values() if seeds}:
                 without = [column for column, those in lacking.items() if spans(those) == seeds]
                 what = "a number" if len(without) == len(columns) else " and ".join(without)
-                found.setdefault(what, []).append(f"{title} in {env} ({seeds})")
+                found.setdefault(what, []).append(f"{_title(bench, own[0])} in {env} ({seeds})")
     return [f"Run, but without {what}: {', '.join(runs)}." for what, runs in found.items()]
 
 
@@ -113,23 +113,23 @@ def _sentence(
     together."""
     found: dict[tuple[str, str], list[str]] = {}
     for env in bench.envs:
-        for title, row, runs in _kinds(bench, records, env):
+        for row, _, runs in kinds(bench, records, env):
             if seeds := choose(row, env, [run["seed"] for run in runs]):
-                found.setdefault((env, spans(seeds)), []).append(title)
+                found.setdefault((env, spans(seeds)), []).append(_title(bench, runs[0]))
     told = [f"{', '.join(names)} in {env} ({seeds})" for (env, seeds), names in found.items()]
     if told:
         yield f"{start}: {'; '.join(told)}."
 
 
-def _kinds(
+def kinds(
     bench: Bench, records: Sequence[Record], env: str
-) -> Iterator[tuple[str, Row, list[Record]]]:
-    """The runs of each row that has some, those with the paper's settings apart."""
+) -> Iterator[tuple[Row, str, list[Record]]]:
+    """The runs of each row that has some, and their settings: those with the paper's are apart."""
     for row in bench.rows:
         for of in (TUNED, PAPER):
             own = [r for r in records if row.made(r) and r["env"] == env and settings_of(r) == of]
             if own:
-                yield _title(bench, own[0]), row, own
+                yield row, of, own
 
 
 def _done(row: Row, env: str, records: Sequence[Record]) -> list[int]:

@@ -231,13 +231,8 @@ def verdict(bench: Bench, records: Sequence[Record]) -> list[str]:
 def seeds_of(bench: Bench, records: Sequence[Record]) -> Iterator[tuple[str, Row, list[Record]]]:
     """The runs of each environment and row with tuned settings, in the order of their seeds."""
     for env in bench.envs:
-        for row in bench.rows:
-            runs = [
-                record
-                for record in records
-                if row.made(record) and record["env"] == env and settings_of(record) == TUNED
-            ]
-            if runs:
+        for row, of, runs in coverage.kinds(bench, records, env):
+            if of == TUNED:
                 yield env, row, sorted(runs, key=lambda record: record["seed"])
 
 

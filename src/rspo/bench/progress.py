@@ -63,15 +63,14 @@ class Pace:
     pace."""
 
     def __init__(self, works: Sequence[Work], workers: int) -> None:
-        self.works, self.workers = works, workers
+        self.works, self.workers = {work.name: work for work in works}, workers
         self.before = {work.name: work.share() for work in works}
         self.over: dict[str, float] = {}  # the share when it ended; less than 1 where it failed
         self.failed = 0
         self.began = self.shown = time.monotonic()
 
     def ended(self, name: str, *, failed: bool) -> None:
-        (work,) = (work for work in self.works if work.name == name)
-        self.over[name] = work.share() if failed else 1.0
+        self.over[name] = self.works[name].share() if failed else 1.0
         self.failed += failed
 
     def due(self) -> bool:
@@ -80,13 +79,13 @@ class Pace:
 
     def progress(self) -> Progress:
         self.shown = time.monotonic()
-        going = {work.name: work.share() for work in self.works if work.name not in self.over}
+        going = {n: work.share() for n, work in self.works.items() if n not in self.over}
         now = self.over | going
         goal = self.over | dict.fromkeys(going, 1.0)
-        cost = {work.name: work.seconds or 1.0 for work in self.works}
+        cost = {name: work.seconds or 1.0 for name, work in self.works.items()}
         part = lambda shares: sum(cost[n] * (s - self.before[n]) for n, s in shares.items())
         total, done, passed = part(goal), part(now), self.shown - self.began
-        known = all(work.seconds for work in self.works)
+        known = all(work.seconds for work in self.works.values())
         left = time_left(total, done, passed, self.workers if known else None) if going else ""
         running = [(name, share) for name, share in going.items() if share > 0]
         return Progress(
